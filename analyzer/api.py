@@ -1,0 +1,111 @@
+"""The door of the analyzer: the only module, with `analyzer.findings`, that other packages import."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from analyzer.findings import Confidence, Report
+
+
+class Files(Protocol):
+    """The tree under analysis. Paths are relative POSIX paths; nothing outside the tree exists."""
+
+    def paths(self) -> Collection[str]:
+        """Every path that can be read (any file type)."""
+
+    def read(self, path: str) -> bytes | None:
+        """The bytes of one file; None where there is no such file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What to look for. `select` empty means every rule; codes are ``PF101`` or an alias such as ``TG001``."""
+
+    select: frozenset[str] = frozenset()
+    ignore: frozenset[str] = frozenset()
+    min_confidence: Confidence = Confidence.LIKELY
+
+
+def analyze(files: Files, targets: Sequence[str], options: Options | None = None) -> Report:
+    """Report the findings of the Python files `targets`; other files of the tree are read as imports lead to them.
+
+    Never raises for what a file holds: an unreadable, over-long, too deeply nested or syntactically wrong file, or
+    a bug of ours in one file or rule, becomes a `Skipped` entry and the other findings stand.
+    """
+    raise NotImplementedError
+
+
+def imported_paths(source: bytes, path: str, known: Collection[str]) -> list[str]:
+    """The files of the tree that `source` imports (relative, absolute, ``src/`` layouts), by a cheap text scan.
+
+    For callers that must fetch files before an analysis; over-approximates a little, never executes anything.
+    """
+    raise NotImplementedError
+
+
+# --- the estimator's question: which values reach this call? ------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a value came from: a place in a file, with the words a person would look for (``--batch-size 8``)."""
+
+    path: str
+    line: int
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A constant, where it was written, and what it overrides (outermost first)."""
+
+    value: int | float | str | bool | tuple[object, ...] | None
+    origin: Origin
+    overrides: tuple[Known, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Unseen:
+    """A value the program text does not show, and why (``argument --batch-size is required``)."""
+
+    reason: str
+    origin: Origin
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """A value that is itself the result of a call or a class: its qualified name (``torch.bfloat16``,
+    ``torch.optim.AdamW``) and, for a call, where to find it in the answer (`CallSite.id`)."""
+
+    name: str
+    call: int | None
+    origin: Origin
+
+
+Argument = Known | Unseen | Ref
+
+
+@dataclass(frozen=True, slots=True)
+class CallSite:
+    """One call of a wanted callee. `arguments` maps keyword names, or positions as ``"0"``, to the values that may
+    reach them (several when branches join). `receiver` is the object a method was called on."""
+
+    id: int
+    callee: str
+    arguments: Mapping[str, tuple[Argument, ...]]
+    receiver: tuple[Argument, ...]
+    origin: Origin
+
+
+def call_sites(
+    files: Files, entry: str, callees: Collection[str], argv: Sequence[tuple[str, Origin]] = ()
+) -> tuple[CallSite, ...]:
+    """The calls of `callees` that running ``python entry ARGV…`` reaches, in program order.
+
+    `callees` are qualified names (``torch.utils.data.DataLoader``); ``*.from_pretrained`` matches a method on
+    anything. `argv` are the command's arguments after the script name, each with its origin: argparse options
+    found in it override the defaults in the script, and the answer records both.
+    """
+    raise NotImplementedError

@@ -1,0 +1,26 @@
+"""The only entry point and the only public name of Preflight.
+
+The packages behind it are called ``bot``, ``analyzer`` and ``estimator``; a repository under analysis may
+hold folders of the same names, and a pull request may hold them on purpose. So the command never runs with
+the working directory or ``PYTHONPATH`` on its import path: see ``docs/decisions/0001-entry-point.md``.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+
+def main() -> None:
+    """Run the command line in an isolated interpreter (``python -I``) and exit with its code."""
+    if not sys.flags.isolated:
+        # Nothing but the standard library was imported so far; the new interpreter ignores the working
+        # directory, PYTHONPATH and the user's site folder.
+        os.execv(sys.executable, [sys.executable, "-I", "-m", "preflight", *sys.argv[1:]])  # noqa: S606
+    from bot.cli.main import run
+
+    sys.exit(run(sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    main()
