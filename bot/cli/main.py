@@ -1,0 +1,73 @@
+"""Find the sub-command, run it, turn errors into exit codes (0 good, 1 findings, 2 usage or input error)."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import pkgutil
+import sys
+from collections.abc import Sequence
+from importlib import metadata
+from types import ModuleType
+
+import bot.cli
+from bot.errors import PreflightError
+
+
+def command_names() -> list[str]:
+    """The names of the commands, from the files of this folder."""
+    names = [module.name for module in pkgutil.iter_modules(bot.cli.__path__)]
+    return [name for name in names if not name.startswith("_") and name != "main"]
+
+
+def _module(command: str) -> ModuleType:
+    return importlib.import_module(f"bot.cli.{command.replace('-', '_')}")
+
+
+def parser_for(command: str) -> tuple[argparse.ArgumentParser, ModuleType]:
+    """The parser of one command and its module."""
+    module = _module(command)
+    help_text = (module.__doc__ or "").strip()
+    parser = argparse.ArgumentParser(
+        prog=f"preflight {command}", description=help_text, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    module.configure(parser)
+    return parser, module
+
+
+def _overview() -> str:
+    lines = ["usage: preflight COMMAND …", "", "commands:"]
+    for name in command_names():
+        module = _module(name)
+        if not getattr(module, "HIDDEN", False):
+            first = (module.__doc__ or "").strip().splitlines()[0]
+            lines.append(f"  {name.replace('_', '-'):<12} {first}")
+    lines += ["", "`preflight COMMAND --help` explains one command."]
+    return "\n".join(lines)
+
+
+def run(argv: Sequence[str]) -> int:
+    """Run one command line (without the program name) and return its exit code."""
+    if not argv or argv[0] in {"-h", "--help", "help"}:
+        print(_overview())
+        return 0 if argv else 2
+    if argv[0] in {"-V", "--version"}:
+        print(f"preflight {metadata.version('preflight-bot')}")
+        return 0
+    known = {name.replace("_", "-"): name for name in command_names()}
+    if argv[0] not in known:
+        print(f"preflight: no command {argv[0]!r}\n\n{_overview()}", file=sys.stderr)
+        return 2
+    parser, module = parser_for(argv[0])
+    args = parser.parse_args(list(argv[1:]))
+    try:
+        return int(module.run(args))
+    except PreflightError as error:
+        print(f"preflight {argv[0]}: {error}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        return 130
