@@ -25,9 +25,9 @@ class Interval:
     high: int
 
 
-# `Estimate` (estimator/report.py) has at least: verdict, target(s), peak/allocated/reserved: Interval | None, moment: str,
-# terms, timeline (moments with their terms, for charts), inputs, unknowns, suggestions, and to_json() -> the contract of
-# DESIGN section 7. `RunConfig` (estimator/runconfig.py) has a `Sourced` field per word of the vocabulary there.
+# `Estimate` (estimator/report.py) has at least: verdict, target(s), peak/allocated/reserved: Interval | None, moment,
+# terms, timeline (moments with their terms, for charts), inputs, unknowns, suggestions, and to_json() -> the contract
+# of DESIGN section 7. `RunConfig` (estimator/runconfig.py) has a `Sourced` field per word of the vocabulary there.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
