@@ -14,6 +14,7 @@ State = Literal["ok", "borderline", "exceeds", "unknown", "overridden", "failed"
 CheckName = Literal["preflight/code", "preflight/memory"]
 CODE_CHECK: CheckName = "preflight/code"
 MEMORY_CHECK: CheckName = "preflight/memory"
+CHECK_NAMES: tuple[CheckName, ...] = (CODE_CHECK, MEMORY_CHECK)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,10 +61,15 @@ class ReviewComment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """`comments` empty means no review; `summary` None means no summary comment (one that exists is still edited)."""
+    """`comments` empty means no review; `summary` None means no summary comment (one that exists is still edited).
+
+    `standing` holds the fingerprints of every finding that the head introduces, said now or before: a posted one
+    that is not in it has been fixed.
+    """
 
     head_sha: str
     checks: tuple[CheckOutcome, ...]
     comments: tuple[ReviewComment, ...] = ()
     review_body: str = ""
     summary: str | None = None
+    standing: tuple[str, ...] = ()
