@@ -1,0 +1,87 @@
+"""Evidence, recorded where a fact arises.
+
+A `Trace` is a persistent list: each step points at the step before it, so that recording one costs an allocation and
+values share their history. Text and positions are made only for the steps of a reported finding. A step may carry a
+`Gap`: something the program text did not show. Confidence is nothing but the gaps on the evidence.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from analyzer.findings import Confidence
+from analyzer.syntax.ir import NodeId
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Site:
+    """A place in the program: a file and the number of a node in it."""
+
+    path: str
+    at: NodeId
+
+
+class Gap(enum.Enum):
+    """What the evidence rests on where the text is silent."""
+
+    CONVENTION = "convention"
+    """Nearly everybody means this (`model` has `.eval()` called and is called itself: a module)."""
+    UNSEEN = "unseen"
+    """Code we cannot see could change the answer."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trace:
+    """One step of evidence and what came before it."""
+
+    site: Site
+    note: str
+    before: Trace | None = None
+    gap: Gap | None = None
+    length: int = 1
+
+    def then(self, site: Site, note: str, gap: Gap | None = None) -> Trace:
+        """This evidence and one step more."""
+        return Trace(site, note, self, gap, self.length + 1)
+
+    def steps(self) -> Iterator[Trace]:
+        """The steps, oldest first."""
+        chain: list[Trace] = []
+        step: Trace | None = self
+        while step is not None:
+            chain.append(step)
+            step = step.before
+        return reversed(chain)
+
+    @property
+    def gaps(self) -> frozenset[Gap]:
+        """The gaps anywhere on the chain."""
+        return frozenset(step.gap for step in self.steps() if step.gap)
+
+
+def start(site: Site, note: str, gap: Gap | None = None) -> Trace:
+    """The first step of a chain."""
+    return Trace(site, note, None, gap)
+
+
+def better(one: Trace, other: Trace) -> Trace:
+    """The witness to keep where two prove the same fact: fewer gaps, then fewer steps, then the earlier place."""
+    if one is other:
+        return one
+    return min(one, other, key=_cost)
+
+
+def _cost(trace: Trace) -> tuple[int, int, Site]:
+    gaps = trace.gaps
+    weight = 2 * (Gap.UNSEEN in gaps) + (Gap.CONVENTION in gaps)
+    return weight, trace.length, trace.site
+
+
+def confidence(gaps: Iterable[Gap]) -> Confidence:
+    """None: certain. A convention: likely. Unseen code that could change the answer: possible."""
+    found = set(gaps)
+    if Gap.UNSEEN in found:
+        return Confidence.POSSIBLE
+    return Confidence.LIKELY if found else Confidence.CERTAIN

@@ -1,0 +1,375 @@
+"""LibCST tree to IR, in one traversal with one dispatch table.
+
+No visitor, matcher or metadata provider: they cost more than the parse itself. Numbers are given to nodes in the order
+of the traversal, so lowering the same bytes again gives the same numbers, and `nodes[number]` is the tree's node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import libcst as cst
+
+from analyzer.syntax import ir
+from analyzer.syntax.scope import names_in, uses_in
+
+_BINARY = {
+    "Add": "+", "Subtract": "-", "Multiply": "*", "Divide": "/", "FloorDivide": "//", "Modulo": "%", "Power": "**",
+    "MatrixMultiply": "@", "BitAnd": "&", "BitOr": "|", "BitXor": "^", "LeftShift": "<<", "RightShift": ">>",
+    "And": "and", "Or": "or", "Equal": "==", "NotEqual": "!=", "LessThan": "<", "LessThanEqual": "<=",
+    "GreaterThan": ">", "GreaterThanEqual": ">=", "In": "in", "NotIn": "not in", "Is": "is", "IsNot": "is not",
+    "Not": "not", "Minus": "-", "Plus": "+", "BitInvert": "~",
+}  # fmt: skip
+
+
+def lower(module: cst.Module, path: str) -> tuple[ir.Unit, list[cst.CSTNode]]:
+    """The IR of a module, and the LibCST node of every number."""
+    lowering = _Lowering()
+    body = lowering.block(module.body)
+    return ir.Unit(path, body, len(lowering.nodes), uses_in(body)), lowering.nodes
+
+
+class _Lowering:
+    def __init__(self) -> None:
+        self.nodes: list[cst.CSTNode] = []
+
+    def number(self, node: cst.CSTNode) -> int:
+        self.nodes.append(node)
+        return len(self.nodes) - 1
+
+    # --- statements -------------------------------------------------------------------------------------------
+
+    def block(self, body: Any) -> ir.Block:
+        """A `cst.BaseSuite`, or the statements of a module."""
+        statements = body if isinstance(body, (list, tuple)) else body.body
+        result: list[ir.Stmt] = []
+        for statement in statements:
+            if type(statement) is cst.SimpleStatementLine:
+                for small in statement.body:
+                    self.statement(small, result)
+            else:
+                self.statement(statement, result)
+        return tuple(result)
+
+    def statement(self, node: Any, into: list[ir.Stmt]) -> None:
+        handler = _STATEMENTS.get(type(node))
+        if handler is not None:
+            into.append(handler(self, node, self.number(node)))
+
+    def assign(self, node: cst.Assign, at: int) -> ir.Stmt:
+        targets = tuple(self.expr(target.target) for target in node.targets)
+        return ir.Assign(at, targets, self.expr(node.value))
+
+    def ann_assign(self, node: cst.AnnAssign, at: int) -> ir.Stmt:
+        value = self.expr(node.value) if node.value else None
+        return ir.Assign(at, (self.expr(node.target),), value, self.expr(node.annotation.annotation))
+
+    def aug_assign(self, node: cst.AugAssign, at: int) -> ir.Stmt:
+        op = _BINARY[type(node.operator).__name__.removesuffix("Assign")]
+        return ir.Augment(at, self.expr(node.target), op, self.expr(node.value))
+
+    def delete(self, node: cst.Del, at: int) -> ir.Stmt:
+        target = self.expr(node.target)
+        return ir.Delete(at, target.items if isinstance(target, ir.Display) else (target,))
+
+    def return_(self, node: cst.Return, at: int) -> ir.Stmt:
+        return ir.Return(at, self.expr(node.value) if node.value else None)
+
+    def raise_(self, node: cst.Raise, at: int) -> ir.Stmt:
+        return ir.Raise(at, self.expr(node.exc) if node.exc else None)
+
+    def if_(self, node: cst.If, at: int) -> ir.Stmt:
+        return ir.If(at, self.expr(node.test), self.block(node.body), self.orelse(node.orelse))
+
+    def orelse(self, node: cst.If | cst.Else | None) -> ir.Block:
+        if node is None:
+            return ()
+        if isinstance(node, cst.Else):
+            return self.block(node.body)
+        return (self.if_(node, self.number(node)),)
+
+    def for_(self, node: cst.For, at: int) -> ir.Stmt:
+        iterable = self.expr(node.iter)
+        return ir.For(at, self.expr(node.target), iterable, self.block(node.body), self.orelse(node.orelse))
+
+    def while_(self, node: cst.While, at: int) -> ir.Stmt:
+        return ir.While(at, self.expr(node.test), self.block(node.body), self.orelse(node.orelse))
+
+    def with_(self, node: cst.With, at: int) -> ir.Stmt:
+        items = tuple(
+            (self.expr(item.item), self.expr(item.asname.name) if item.asname else None) for item in node.items
+        )
+        return ir.With(at, items, self.block(node.body))
+
+    def try_(self, node: cst.Try | cst.TryStar, at: int) -> ir.Stmt:
+        body = self.block(node.body)
+        handlers = tuple(self.handler(handler) for handler in node.handlers)
+        final = self.block(node.finalbody.body) if node.finalbody else ()
+        return ir.Try(at, body, handlers, self.orelse(node.orelse), final)
+
+    def handler(self, node: cst.ExceptHandler | cst.ExceptStarHandler) -> ir.Handler:
+        bound = node.name.name if node.name else None
+        name = bound.value if isinstance(bound, cst.Name) else None
+        return ir.Handler(self.number(node), self.expr(node.type) if node.type else None, name, self.block(node.body))
+
+    def match(self, node: cst.Match, at: int) -> ir.Stmt:
+        cases = tuple(
+            ir.Case(_captures(case.pattern), self.expr(case.guard) if case.guard else None, self.block(case.body))
+            for case in node.cases
+        )
+        return ir.Match(at, self.expr(node.subject), cases)
+
+    def import_(self, node: cst.Import, at: int) -> ir.Stmt:
+        names = tuple(
+            (_dotted(alias.name), _dotted(alias.asname.name) if alias.asname else None) for alias in node.names
+        )
+        return ir.Import(at, names)
+
+    def import_from(self, node: cst.ImportFrom, at: int) -> ir.Stmt:
+        module = _dotted(node.module) if node.module else ""
+        if isinstance(node.names, cst.ImportStar):
+            return ir.ImportFrom(at, module, len(node.relative), (("*", "*"),))
+        names = tuple(
+            (_dotted(alias.name), _dotted(alias.asname.name if alias.asname else alias.name)) for alias in node.names
+        )
+        return ir.ImportFrom(at, module, len(node.relative), names)
+
+    def function(self, node: cst.FunctionDef, at: int) -> ir.Stmt:
+        decorators = tuple(self.expr(decorator.decorator) for decorator in node.decorators)
+        params = self.params(node.params)
+        returns = self.expr(node.returns.annotation) if node.returns else None
+        body = self.block(node.body)
+        scope = names_in(body)
+        outer = scope.outer
+        names = (scope.bound | {param.name for param in params}) - outer
+        return ir.FunctionDef(
+            at, node.name.value, params, decorators, body, returns, frozenset(names), frozenset(outer),
+            scope.yields, node.asynchronous is not None, uses_in(body),
+        )  # fmt: skip
+
+    def params(self, node: cst.Parameters) -> tuple[ir.Param, ...]:
+        found = [self.param(param, "") for param in (*node.posonly_params, *node.params)]
+        if isinstance(node.star_arg, cst.Param):
+            found.append(self.param(node.star_arg, "*"))
+        found += [self.param(param, "kw") for param in node.kwonly_params]
+        if node.star_kwarg is not None:
+            found.append(self.param(node.star_kwarg, "**"))
+        return tuple(found)
+
+    def param(self, node: cst.Param, kind: Literal["", "*", "**", "kw"]) -> ir.Param:
+        default = self.expr(node.default) if node.default else None
+        annotation = self.expr(node.annotation.annotation) if node.annotation else None
+        return ir.Param(node.name.value, self.number(node), default, annotation, kind)
+
+    def class_(self, node: cst.ClassDef, at: int) -> ir.Stmt:
+        decorators = tuple(self.expr(decorator.decorator) for decorator in node.decorators)
+        bases = tuple(self.arg(arg) for arg in (*node.bases, *node.keywords))
+        return ir.ClassDef(at, node.name.value, bases, decorators, self.block(node.body))
+
+    # --- expressions ------------------------------------------------------------------------------------------
+
+    def expr(self, node: Any) -> ir.Expr:
+        handler = _EXPRESSIONS.get(type(node))
+        at = self.number(node)
+        return handler(self, node, at) if handler else ir.Opaque(at)
+
+    def attribute(self, node: cst.Attribute, at: int) -> ir.Expr:
+        return ir.Attribute(at, self.expr(node.value), node.attr.value)
+
+    def subscript(self, node: cst.Subscript, at: int) -> ir.Expr:
+        value = self.expr(node.value)
+        indices = tuple(self.index(element.slice) for element in node.slice)
+        index = indices[0] if len(indices) == 1 else ir.Display(at, "tuple", indices)
+        return ir.Subscript(at, value, index)
+
+    def index(self, node: cst.BaseSlice) -> ir.Expr:
+        if isinstance(node, cst.Index):
+            return self.expr(node.value)
+        assert isinstance(node, cst.Slice)
+        bounds = (self.expr(part) if part else None for part in (node.lower, node.upper, node.step))
+        return ir.Slice(self.number(node), *bounds)
+
+    def call(self, node: cst.Call, at: int) -> ir.Expr:
+        return ir.Call(at, self.expr(node.func), tuple(self.arg(arg) for arg in node.args))
+
+    def arg(self, node: cst.Arg) -> ir.Arg:
+        star: Any = node.star
+        return ir.Arg(self.expr(node.value), node.keyword.value if node.keyword else None, star)
+
+    def number_(self, node: Any, at: int) -> ir.Expr:
+        return ir.Constant(at, node.evaluated_value)
+
+    def string(self, node: cst.SimpleString, at: int) -> ir.Expr:
+        return ir.Constant(at, node.evaluated_value)
+
+    def joined(self, node: cst.ConcatenatedString, at: int) -> ir.Expr:
+        return ir.Joined(at, (self.expr(node.left), self.expr(node.right)))
+
+    def formatted(self, node: cst.FormattedString, at: int) -> ir.Expr:
+        parts: list[ir.Expr] = []
+        for part in node.parts:
+            if isinstance(part, cst.FormattedStringText):
+                parts.append(ir.Constant(self.number(part), part.value))
+            else:
+                assert isinstance(part, cst.FormattedStringExpression)
+                parts.append(self.expr(part.expression))
+        return ir.Joined(at, tuple(parts))
+
+    def tuple_(self, node: cst.Tuple, at: int) -> ir.Expr:
+        return ir.Display(at, "tuple", self.elements(node.elements))
+
+    def list_(self, node: cst.List, at: int) -> ir.Expr:
+        return ir.Display(at, "list", self.elements(node.elements))
+
+    def set_(self, node: cst.Set, at: int) -> ir.Expr:
+        return ir.Display(at, "set", self.elements(node.elements))
+
+    def elements(self, nodes: Any) -> tuple[ir.Expr, ...]:
+        return tuple(
+            ir.Starred(self.number(node), self.expr(node.value))
+            if isinstance(node, cst.StarredElement)
+            else self.expr(node.value)
+            for node in nodes
+        )
+
+    def dict_(self, node: cst.Dict, at: int) -> ir.Expr:
+        items = tuple(
+            (self.expr(item.key), self.expr(item.value))
+            if isinstance(item, cst.DictElement)
+            else (None, self.expr(item.value))
+            for item in node.elements
+        )
+        return ir.DictDisplay(at, items)
+
+    def operation(self, node: cst.BinaryOperation | cst.BooleanOperation, at: int) -> ir.Expr:
+        """Long chains lean left: walk down the left side instead of recursing."""
+        spine: list[tuple[int, Any]] = [(at, node)]
+        left: Any = node.left
+        while type(left) in (cst.BinaryOperation, cst.BooleanOperation):
+            spine.append((self.number(left), left))
+            left = left.left
+        result = self.expr(left)
+        for number, inner in reversed(spine):
+            result = ir.Operation(number, _BINARY[type(inner.operator).__name__], result, self.expr(inner.right))
+        return result
+
+    def unary(self, node: cst.UnaryOperation, at: int) -> ir.Expr:
+        return ir.Operation(at, _BINARY[type(node.operator).__name__], self.expr(node.expression), None)
+
+    def comparison(self, node: cst.Comparison, at: int) -> ir.Expr:
+        left = self.expr(node.left)
+        result: ir.Expr | None = None
+        for target in node.comparisons:
+            right = self.expr(target.comparator)
+            one = ir.Operation(at, _BINARY[type(target.operator).__name__], left, right)
+            result = one if result is None else ir.Operation(at, "and", result, one)
+            left = right
+        return result or left
+
+    def conditional(self, node: cst.IfExp, at: int) -> ir.Expr:
+        return ir.Conditional(at, self.expr(node.test), self.expr(node.body), self.expr(node.orelse))
+
+    def lambda_(self, node: cst.Lambda, at: int) -> ir.Expr:
+        return ir.Lambda(at, self.params(node.params), self.expr(node.body))
+
+    def comprehension(self, node: Any, at: int) -> ir.Expr:
+        kinds: dict[type, Literal["list", "set", "dict", "generator"]]
+        kinds = {cst.ListComp: "list", cst.SetComp: "set", cst.DictComp: "dict", cst.GeneratorExp: "generator"}
+        clauses: list[ir.Clause] = []
+        clause: cst.CompFor | None = node.for_in
+        while clause is not None:
+            iterable = self.expr(clause.iter)
+            conditions = tuple(self.expr(condition.test) for condition in clause.ifs)
+            clauses.append(ir.Clause(self.expr(clause.target), iterable, conditions))
+            clause = clause.inner_for_in
+        is_dict = isinstance(node, cst.DictComp)
+        key = self.expr(node.key) if is_dict else None
+        element = self.expr(node.value if is_dict else node.elt)
+        return ir.Comprehension(at, kinds[type(node)], element, key, tuple(clauses))
+
+    def yield_(self, node: cst.Yield, at: int) -> ir.Expr:
+        if isinstance(node.value, cst.From):
+            return ir.Yield(at, self.expr(node.value.item), True)
+        return ir.Yield(at, self.expr(node.value) if node.value else None, False)
+
+
+def _dotted(node: Any) -> str:
+    if isinstance(node, cst.Attribute):
+        return f"{_dotted(node.value)}.{node.attr.value}"
+    return str(node.value)
+
+
+def _captures(pattern: Any) -> tuple[str, ...]:
+    """The names that a pattern binds. Patterns are rare: the generic walk over children is fine here."""
+    names: list[str] = []
+    work = [pattern]
+    while work:
+        node = work.pop()
+        if isinstance(node, (cst.MatchAs, cst.MatchStar)) and node.name is not None:
+            names.append(node.name.value)
+        work.extend(node.children)
+    return tuple(names)
+
+
+_L = _Lowering
+_STATEMENTS: dict[type, Callable[[_Lowering, Any, int], ir.Stmt]] = {
+    cst.Expr: lambda s, n, at: ir.Evaluate(at, s.expr(n.value)),
+    cst.Assign: _L.assign,
+    cst.AnnAssign: _L.ann_assign,
+    cst.AugAssign: _L.aug_assign,
+    cst.Del: _L.delete,
+    cst.Return: _L.return_,
+    cst.Raise: _L.raise_,
+    cst.Assert: lambda s, n, at: ir.Assert(at, s.expr(n.test)),
+    cst.If: _L.if_,
+    cst.For: _L.for_,
+    cst.While: _L.while_,
+    cst.With: _L.with_,
+    cst.Try: _L.try_,
+    cst.TryStar: _L.try_,
+    cst.Match: _L.match,
+    cst.Break: lambda s, n, at: ir.Jump(at, "break"),
+    cst.Continue: lambda s, n, at: ir.Jump(at, "continue"),
+    cst.Import: _L.import_,
+    cst.ImportFrom: _L.import_from,
+    cst.Global: lambda s, n, at: ir.Outer(at, "global", tuple(item.name.value for item in n.names)),
+    cst.Nonlocal: lambda s, n, at: ir.Outer(at, "nonlocal", tuple(item.name.value for item in n.names)),
+    cst.FunctionDef: _L.function,
+    cst.ClassDef: _L.class_,
+}
+_EXPRESSIONS: dict[type, Callable[[_Lowering, Any, int], ir.Expr]] = {
+    cst.Name: lambda s, n, at: _named(n.value, at),
+    cst.Attribute: _L.attribute,
+    cst.Subscript: _L.subscript,
+    cst.Call: _L.call,
+    cst.Integer: _L.number_,
+    cst.Float: _L.number_,
+    cst.Imaginary: _L.number_,
+    cst.SimpleString: _L.string,
+    cst.ConcatenatedString: _L.joined,
+    cst.FormattedString: _L.formatted,
+    cst.Ellipsis: lambda s, n, at: ir.Constant(at, ...),
+    cst.Tuple: _L.tuple_,
+    cst.List: _L.list_,
+    cst.Set: _L.set_,
+    cst.Dict: _L.dict_,
+    cst.BinaryOperation: _L.operation,
+    cst.BooleanOperation: _L.operation,
+    cst.UnaryOperation: _L.unary,
+    cst.Comparison: _L.comparison,
+    cst.IfExp: _L.conditional,
+    cst.Lambda: _L.lambda_,
+    cst.ListComp: _L.comprehension,
+    cst.SetComp: _L.comprehension,
+    cst.DictComp: _L.comprehension,
+    cst.GeneratorExp: _L.comprehension,
+    cst.Yield: _L.yield_,
+    cst.Await: lambda s, n, at: ir.Await(at, s.expr(n.expression)),
+    cst.NamedExpr: lambda s, n, at: ir.Walrus(at, s.expr(n.target), s.expr(n.value)),
+}
+_LITERALS = {"True": True, "False": False, "None": None}
+
+
+def _named(name: str, at: int) -> ir.Expr:
+    return ir.Constant(at, _LITERALS[name]) if name in _LITERALS else ir.Name(at, name)
