@@ -7,27 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from analyzer.api import Files
 from analyzer.findings import Finding
+from estimator.report import Estimate, Interval, Verdict
+from estimator.runconfig import RunConfig
 
-Verdict = Literal["fits", "exceeds", "borderline", "unknown"]
-
-
-@dataclass(frozen=True, slots=True)
-class Interval:
-    """Bytes per device. ``floor <= low <= point <= high``; only `floor` may block."""
-
-    floor: int
-    low: int
-    point: int
-    high: int
-
-
-# `Estimate` (estimator/report.py) has at least: verdict, target(s), peak/allocated/reserved: Interval | None, moment,
-# terms, timeline (moments with their terms, for charts), inputs, unknowns, suggestions, and to_json() -> the contract
-# of DESIGN section 7. `RunConfig` (estimator/runconfig.py) has a `Sourced` field per word of the vocabulary there.
+__all__ = ["Estimate", "Impact", "Interval", "RunConfig", "Verdict", "affected", "estimate_words", "impact_finding"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,8 +24,8 @@ class Impact:
     path: str
     line: int
     command: tuple[str, ...]
-    base: Any | None  # Estimate | None
-    head: Any | None  # Estimate | None
+    base: Estimate | None
+    head: Estimate | None
     moved: tuple[str, ...] = ()
 
 
@@ -58,6 +45,6 @@ def impact_finding(impact: Impact) -> Finding | None:
     raise NotImplementedError
 
 
-def estimate_words(words: Sequence[str], base: Mapping[str, Any] | None = None) -> Any:
+def estimate_words(words: Sequence[str], base: Mapping[str, Any] | None = None) -> Estimate:
     """The words of ``preflight estimate`` / ``/preflight estimate`` (GPU names and options) as an Estimate."""
     raise NotImplementedError

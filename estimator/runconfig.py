@@ -1,0 +1,180 @@
+"""The inputs of an estimate: one value per word of the vocabulary, each with its origin."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from analyzer.errors import InputError
+from estimator.sourced import Origin, Sourced, Unknown
+from estimator.units import GIB
+from estimator.vocabulary import NOTES, Word, word_for_field
+
+NOT_GIVEN = "not given"
+UNSET: Sourced[Any] = Sourced(Unknown(NOT_GIVEN), Origin(NOT_GIVEN))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunConfig:
+    """What runs, how, and on what. Every field may be unknown; `gpu_memory` is in bytes, `num_gpus` is per node.
+
+    `not_understood` names the fields of a document that no word of ours covers, with the reason: they appear in the
+    answer's ``unknowns``, because whatever they say is not in the number.
+    """
+
+    model: Sourced[str] = UNSET
+    params: Sourced[int] = UNSET
+    arch: Sourced[Mapping[str, int | bool]] = UNSET
+    task: Sourced[str] = UNSET
+    micro_batch: Sourced[int] = UNSET
+    grad_accum: Sourced[int] = UNSET
+    seq_len: Sourced[int] = UNSET
+    max_context: Sourced[int] = UNSET
+    image_size: Sourced[tuple[int, int]] = UNSET
+    precision: Sourced[str] = UNSET
+    optimizer: Sourced[str] = UNSET
+    method: Sourced[str] = UNSET
+    lora_rank: Sourced[int] = UNSET
+    lora_targets: Sourced[tuple[str, ...]] = UNSET
+    quantization: Sourced[str] = UNSET
+    sharding: Sourced[str] = UNSET
+    sharding_degree: Sourced[int] = UNSET
+    tp_degree: Sourced[int] = UNSET
+    pp_degree: Sourced[int] = UNSET
+    cp_degree: Sourced[int] = UNSET
+    sp_degree: Sourced[int] = UNSET
+    ep_degree: Sourced[int] = UNSET
+    num_gpus: Sourced[int] = UNSET
+    nodes: Sourced[int] = UNSET
+    offload: Sourced[str] = UNSET
+    grad_checkpointing: Sourced[str] = UNSET
+    attention: Sourced[str] = UNSET
+    compile: Sourced[bool] = UNSET
+    optimizer_in_backward: Sourced[bool] = UNSET
+    loss_impl: Sourced[str] = UNSET
+    kv_cache_dtype: Sourced[str] = UNSET
+    gpu: Sourced[tuple[str, ...]] = UNSET
+    gpu_memory: Sourced[int] = UNSET
+    not_understood: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def from_document(
+        cls, document: Mapping[str, Any], origin: Origin, origins: Mapping[str, Origin] | None = None
+    ) -> RunConfig:
+        """Read field names and spellings of the vocabulary, of the measured rows and of command-line habit.
+
+        `origins` gives single fields an origin of their own. An entry of ``preflight launches`` (with ``run_config``
+        and ``target`` inside) is accepted too. Raises `InputError` naming the field for a value no run can have.
+        """
+        if not isinstance(document, Mapping):
+            raise InputError(f"{origin}: a run config is an object of fields, not {type(document).__name__}")
+        flat, spoken = _flatten(document), dict(origins or {})
+        for name, text in dict(document.get("origins") or {}).items():
+            spoken.setdefault(str(name), Origin(str(text)))
+        values: dict[str, Sourced[Any]] = {}
+        strange: list[tuple[str, str]] = []
+        for name, value in flat.items():
+            _read_field(str(name), value, spoken.get(str(name), origin), values, strange)
+        return cls(**values, not_understood=tuple(strange))
+
+    def to_document(self) -> dict[str, Any]:
+        """The fields by name, in JSON types; null where unknown. `from_document` reads it back."""
+        document: dict[str, Any] = {}
+        for name, sourced in self.words().items():
+            value = sourced.value
+            document[name] = None if isinstance(value, Unknown) else _plain(name, value)
+        for name, reason in self.not_understood:
+            document.setdefault(name, reason)
+        return document
+
+    def words(self) -> dict[str, Sourced[Any]]:
+        """Every word and its sourced value, in the order of the vocabulary."""
+        return {item.name: getattr(self, item.name) for item in fields(self) if item.name != "not_understood"}
+
+    def overridden_by(self, other: RunConfig) -> RunConfig:
+        """`other` where it knows a value (remembering what it overrides), else this one."""
+        changes: dict[str, Any] = {}
+        for name, new in other.words().items():
+            old: Sourced[Any] = getattr(self, name)
+            if new.is_known:
+                overridden = (*new.overrides, old, *old.overrides) if old.is_known else new.overrides
+                changes[name] = Sourced(new.value, new.origin, overridden)
+            elif not old.is_known and new != UNSET:
+                changes[name] = new
+        strange = dict.fromkeys((*self.not_understood, *other.not_understood))
+        return replace(self, **changes, not_understood=tuple(strange))
+
+
+def _flatten(document: Mapping[str, Any]) -> dict[str, Any]:
+    """An entry of ``preflight launches`` keeps the run inside ``run_config`` and the hardware inside ``target``."""
+    if not isinstance(document.get("run_config"), Mapping):
+        return {str(key): value for key, value in document.items()}
+    flat = dict(document["run_config"])
+    target = document.get("target")
+    if isinstance(target, Mapping):
+        for ours, theirs in (("gpu", "gpu"), ("num_gpus", "gpus_per_node"), ("nodes", "nodes")):
+            if flat.get(ours) is None and target.get(theirs) is not None:
+                flat[ours] = target[theirs]
+    return flat
+
+
+def _read_field(
+    name: str, value: object, origin: Origin, values: dict[str, Sourced[Any]], strange: list[tuple[str, str]]
+) -> None:
+    word = word_for_field(name)
+    if word is None:
+        if name not in NOTES and value not in (None, "", [], {}):
+            strange.append((name, "no such field in the vocabulary"))
+        return
+    if value is None or value == "" or value == {} or value == []:
+        return
+    if word.name == "precision" and _is_quantization(value):
+        values.setdefault("quantization", Sourced(_parse(_word("quantization"), value, origin), origin))
+        return
+    if word.is_open and isinstance(value, str):
+        values[word.name] = Sourced(_lenient(word, value, strange), origin)
+        return
+    key = "params" if word.name == "params_b" else word.name
+    if key == "params" and "params" in values and word.name == "params_b":
+        return
+    values[key] = Sourced(_parse(word, value, origin), origin)
+
+
+def _word(name: str) -> Word:
+    word = word_for_field(name)
+    assert word is not None
+    return word
+
+
+def _is_quantization(value: object) -> bool:
+    text = str(value).lower()
+    return text.startswith(("nf4", "fp4", "int4", "int8", "mxfp4"))
+
+
+def _lenient(word: Word, value: str, strange: list[tuple[str, str]]) -> Any:
+    """Open vocabularies: an optimizer or offload we never heard of is unknown, which is an answer, not an error."""
+    try:
+        return word.parse(value)
+    except ValueError:
+        reason = f"{word.name} {value[:60]!r} is not modelled"
+        strange.append((word.name, reason))
+        return "other" if "other" in word.schema["enum"] else Unknown(reason)
+
+
+def _parse(word: Word, value: object, origin: Origin) -> Any:
+    if word.name == "quantization" and isinstance(value, str):
+        value = value.lower().removesuffix("-dq")
+    try:
+        return word.parse(value)
+    except ValueError as error:
+        shown = str(value)[:60]
+        raise InputError(f"{origin}: {word.name} {error}, not {shown!r}") from None
+
+
+def _plain(name: str, value: Any) -> Any:
+    if name == "gpu_memory":
+        return round(value / GIB, 4)
+    if isinstance(value, tuple):
+        return list(value)
+    return dict(value) if isinstance(value, Mapping) else value
