@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Any, TypeVar, Union
+from typing import Any, TypeVar
 
 from bot.core.commands.grammar import command_line
 from bot.core.plan import CHECK_NAMES
@@ -105,7 +105,7 @@ class Ignore:
     reason: str
 
 
-Intent = Union[ReviewPull, ClosePull, RunCommand, Rerun, MergeGroup, DropTokens, DropConfig, Ignore]
+Intent = ReviewPull | ClosePull | RunCommand | Rerun | MergeGroup | DropTokens | DropConfig | Ignore
 _KINDS: dict[str, type[Any]] = {
     "review_pull": ReviewPull,
     "close_pull": ClosePull,

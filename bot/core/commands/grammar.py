@@ -12,11 +12,10 @@ import re
 import shlex
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
-
-import bot.core.commands
 
 PREFIX = "/preflight"
 MAX_LINE = 1000  # characters of a command line; longer ones are nobody's command
@@ -45,7 +44,7 @@ class Mistake:
 
 def command_names() -> tuple[str, ...]:
     """The commands, from the files of this folder."""
-    names = (module.name for module in pkgutil.iter_modules(bot.core.commands.__path__))
+    names = (module.name for module in pkgutil.iter_modules([str(Path(__file__).parent)]))
     return tuple(sorted(name for name in names if name not in _MODULES_THAT_ARE_NO_COMMANDS))
 
 
