@@ -14,7 +14,20 @@ from analyzer.findings import Finding
 from estimator.report import Estimate, Interval, Verdict
 from estimator.runconfig import RunConfig
 
-__all__ = ["Estimate", "Impact", "Interval", "RunConfig", "Verdict", "affected", "estimate_words", "impact_finding"]
+__all__ = [
+    "Estimate",
+    "Impact",
+    "Interval",
+    "RunConfig",
+    "Verdict",
+    "affected",
+    "estimate",
+    "estimate_words",
+    "gpu_rows",
+    "impact_finding",
+    "instance_rows",
+    "model_rows",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +58,42 @@ def impact_finding(impact: Impact) -> Finding | None:
     raise NotImplementedError
 
 
+def estimate(run: RunConfig) -> Estimate:
+    """Peak memory of one run, moment by moment, on every target it may mean, with what would make it fit.
+
+    Raises `InputError` naming the field or the GPU that no run can have.
+    """
+    from estimator.estimation import estimate as compute
+
+    return compute(run)
+
+
 def estimate_words(words: Sequence[str], base: Mapping[str, Any] | None = None) -> Estimate:
-    """The words of ``preflight estimate`` / ``/preflight estimate`` (GPU names and options) as an Estimate."""
-    raise NotImplementedError
+    """The words of ``preflight estimate`` / ``/preflight estimate`` (GPU names and options) as an Estimate.
+
+    `base` is a run-config document that the words override. Raises `InputError` naming the word and the nearest ones.
+    """
+    from estimator.options import parse_words
+
+    return estimate(parse_words(words, base))
+
+
+def gpu_rows(search: str = "") -> list[dict[str, Any]]:
+    """Cards for listing; memory in GiB."""
+    from estimator.catalogue import gpu_rows as find
+
+    return find(search)
+
+
+def instance_rows(search: str = "") -> list[dict[str, Any]]:
+    """Instance types for listing; memory in GiB per GPU, price in USD per hour."""
+    from estimator.catalogue import instance_rows as find
+
+    return find(search)
+
+
+def model_rows(search: str = "") -> list[dict[str, Any]]:
+    """Models for listing."""
+    from estimator.catalogue import model_rows as find
+
+    return find(search)

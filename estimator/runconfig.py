@@ -12,6 +12,7 @@ from estimator.units import GIB
 from estimator.vocabulary import NOTES, Word, word_for_field
 
 NOT_GIVEN = "not given"
+NOT_SAID = "null: somebody knows it, the document does not say"
 UNSET: Sourced[Any] = Sourced(Unknown(NOT_GIVEN), Origin(NOT_GIVEN))
 
 
@@ -79,11 +80,12 @@ class RunConfig:
         return cls(**values, not_understood=tuple(strange))
 
     def to_document(self) -> dict[str, Any]:
-        """The fields by name, in JSON types; null where unknown. `from_document` reads it back."""
+        """The fields by name, in JSON types; absent where not given, null where unknown. Reads back as it was."""
         document: dict[str, Any] = {}
         for name, sourced in self.words().items():
             value = sourced.value
-            document[name] = None if isinstance(value, Unknown) else _plain(name, value)
+            if sourced != UNSET:
+                document[name] = None if isinstance(value, Unknown) else _plain(name, value)
         for name, reason in self.not_understood:
             document.setdefault(name, reason)
         return document
@@ -127,7 +129,10 @@ def _read_field(
         if name not in NOTES and value not in (None, "", [], {}):
             strange.append((name, "no such field in the vocabulary"))
         return
-    if value is None or value == "" or value == {} or value == []:
+    if value == {} or value == []:
+        return
+    if value is None or value == "":
+        values.setdefault("params" if word.name == "params_b" else word.name, Sourced(Unknown(NOT_SAID), origin))
         return
     if word.name == "precision" and _is_quantization(value):
         values.setdefault("quantization", Sourced(_parse(_word("quantization"), value, origin), origin))
@@ -136,7 +141,7 @@ def _read_field(
         values[word.name] = Sourced(_lenient(word, value, strange), origin)
         return
     key = "params" if word.name == "params_b" else word.name
-    if key == "params" and "params" in values and word.name == "params_b":
+    if word.name == "params_b" and "params" in values and values["params"].is_known:
         return
     values[key] = Sourced(_parse(word, value, origin), origin)
 

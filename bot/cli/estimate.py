@@ -1,0 +1,113 @@
+"""Estimate the peak GPU memory of a run, and say whether it fits.
+
+FILE is a training script or a launch config; options override what it says. Without FILE the options are the run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bot.errors import InputError
+
+if TYPE_CHECKING:
+    from estimator.api import Estimate, RunConfig
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Options of the command; those of the run come from the vocabulary."""
+    from estimator.options import add_options
+
+    parser.add_argument("file", nargs="?", metavar="FILE", help="training script or launch config")
+    parser.add_argument("--run-config", metavar="FILE.json", help="the same inputs as one JSON document")
+    parser.add_argument("--format", choices=("terminal", "json", "markdown"), default="terminal")
+    parser.add_argument("--fail-on", choices=("exceeds", "borderline"), help="exit 1 for this verdict or a worse one")
+    add_options(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the estimate (of the least favourable reading of FILE); 1 only where ``--fail-on`` asks for it."""
+    from estimator.api import estimate
+    from estimator.options import run_from
+
+    estimates = [estimate(run_from(vars(args), base)) for base in _bases(args)]
+    order = {"fits": 0, "unknown": 1, "borderline": 2, "exceeds": 3}
+    worst = max(estimates, key=lambda item: order[item.verdict])
+    print(_rendered(worst, args.format))
+    failing = {None: (), "exceeds": ("exceeds",), "borderline": ("exceeds", "borderline")}[args.fail_on]
+    return 1 if worst.verdict in failing else 0
+
+
+def _rendered(result: Estimate, style: str) -> str:
+    if style == "json":
+        return json.dumps(result.to_json(), indent=2, ensure_ascii=False, allow_nan=False)
+    if style == "markdown":
+        from bot.render.estimate_markdown import render
+
+        return render(result)
+    from bot.render.estimate_text import render as render_text
+
+    return render_text(result)
+
+
+def _bases(args: argparse.Namespace) -> list[RunConfig]:
+    """What FILE or the document says: one run config per reading."""
+    from estimator.api import RunConfig
+
+    if args.file and args.run_config:
+        raise InputError("give FILE or --run-config, not both")
+    if args.run_config:
+        return [_document(args.run_config)]
+    if args.file:
+        return _from_file(args.file)
+    return [RunConfig()]
+
+
+def _document(path: str) -> RunConfig:
+    from estimator.api import RunConfig
+    from estimator.sourced import Origin
+
+    document = _json(path)
+    if not isinstance(document, dict):
+        raise InputError(f"{path}: a run config is one JSON object")
+    launches = document.get("launches")
+    if isinstance(launches, list):
+        if len(launches) != 1 or not isinstance(launches[0], dict):
+            raise InputError(f"{path}: holds {len(launches)} launches; give one entry of them")
+        document = launches[0]
+    return RunConfig.from_document(document, Origin("", path))
+
+
+def _json(path: str) -> Any:
+    try:
+        return json.loads(_read(path), parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path}: not a JSON document: {error}") from None
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not a number a run can have")
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: cannot be read: {error}") from None
+
+
+def _from_file(path: str) -> list[RunConfig]:
+    """FILE inside its directory tree: the reader follows imports and config files from there."""
+    _read(path)
+    try:
+        from estimator.resolve.script import run_configs  # type: ignore[import-not-found,unused-ignore]
+    except ImportError:
+        raise InputError(f"{path}: reading a run from a file is not available in this version") from None
+    from bot.sources.directory import Directory  # type: ignore[import-not-found,unused-ignore]
+
+    found = list(run_configs(Directory(Path(path).parent), Path(path).name, ()))
+    if not found:
+        raise InputError(f"{path}: no training run is recognised in it; give --model and the other options")
+    return found

@@ -1,0 +1,108 @@
+"""One estimate: model, target, plausible readings, intervals, verdict, and what would help."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from analyzer.errors import InputError
+from estimator import hardware, solver
+from estimator.memory import candidates
+from estimator.memory.interval import Computed, compute
+from estimator.models.choose import ModelChoice, choose_model
+from estimator.report import Estimate, InputLine, ModelAnswer, TargetAnswer
+from estimator.runconfig import NOT_GIVEN, RunConfig
+from estimator.sourced import Unknown
+from estimator.units import GIB
+from estimator.verdict import overall, verdict_for
+
+_MAX_BYTES = 2**62
+_READABLE = {
+    "micro_batch": "micro-batch", "seq_len": "sequence length", "precision": "precision", "optimizer": "optimizer",
+    "attention": "attention implementation", "checkpointing": "gradient checkpointing", "lora_rank": "LoRA rank",
+    "lora_targets": "modules with adapters", "facts": "model architecture", "sharding": "sharding",
+    "offload": "offload", "grad_accum": "gradient accumulation", "quantization": "quantization",
+}  # fmt: skip
+
+
+def estimate(run: RunConfig, *, with_suggestions: bool = True) -> Estimate:
+    """The peak of `run` on every target it may mean. Raises `InputError` for a target nobody sells or absurd sizes."""
+    cards = targets(run)
+    model = choose_model(run)
+    computed = computed_peak(run, model, cards)
+    reasons = tuple(item for item in (model.reason, *_target_reasons(cards)) if item)
+    answers = tuple(_answer(card, computed, run) for card in cards)
+    verdict = overall([answer.verdict for answer in answers])
+    result = Estimate(
+        verdict=verdict,
+        model=ModelAnswer(model.id, model.params, model.source),
+        targets=answers,
+        peak=computed.occupied if computed else None,
+        allocated=computed.allocated if computed else None,
+        reserved=computed.reserved if computed else None,
+        moment=computed.moment.name if computed else None,
+        terms=computed.moment.terms if computed else (),
+        timeline=computed.moments if computed else (),
+        inputs=_inputs(run),
+        unknowns=_unknowns(run, model, computed),
+        reasons=reasons,
+    )
+    return solver.with_suggestions(run, result, estimate) if with_suggestions else result
+
+
+def targets(run: RunConfig) -> tuple[hardware.Card, ...]:
+    """The cards that the run's words mean; all of them where a word is ambiguous."""
+    names = () if isinstance(run.gpu.value, Unknown) else run.gpu.value
+    cards: list[hardware.Card] = []
+    for name in names:
+        cards += [card for card in hardware.find(name) if card not in cards]
+    if isinstance(run.gpu_memory.value, Unknown):
+        return tuple(cards)
+    return hardware.with_memory(tuple(cards), run.gpu_memory.value)
+
+
+def computed_peak(run: RunConfig, model: ModelChoice, cards: tuple[hardware.Card, ...]) -> Computed | None:
+    """The intervals, or None where no model is known well enough."""
+    if not model.readings:
+        return None
+    found = candidates.choices(run, model.readings)
+    computed = compute(found, cards[0].architecture if cards else "")
+    if computed.occupied.high > _MAX_BYTES:
+        raise InputError("the inputs multiply to more than 4 EiB: check micro_batch, seq_len and params")
+    return computed
+
+
+def _answer(card: hardware.Card, computed: Computed | None, run: RunConfig) -> TargetAnswer:
+    usable = card.usable_bytes if card.is_supported else None
+    gpus = run.num_gpus.value
+    count = gpus if not isinstance(gpus, Unknown) else card.count
+    return TargetAnswer(card.label, count, usable, verdict_for(computed.occupied if computed else None, usable))
+
+
+def _target_reasons(cards: tuple[hardware.Card, ...]) -> list[str]:
+    reasons = [f"{card.label} is not a GPU this estimate is for" for card in cards if not card.is_supported]
+    sizeless = [card for card in cards if card.is_supported and card.usable_bytes is None]
+    return reasons + [f"the memory of {card.label} is not known: give --gpu-memory" for card in sizeless]
+
+
+def _inputs(run: RunConfig) -> tuple[InputLine, ...]:
+    document: dict[str, Any] = run.to_document()
+    known = {name: sourced for name, sourced in run.words().items() if sourced.is_known}
+    return tuple(InputLine(name, document[name], sourced.describe()) for name, sourced in known.items())
+
+
+def _unknowns(run: RunConfig, model: ModelChoice, computed: Computed | None) -> tuple[str, ...]:
+    """What widened the interval, in words; and every field of a document that is not in the number."""
+    found = candidates.choices(run, model.readings) if computed else {}
+    lines = [_READABLE.get(name, name) for name, choice in found.items() if choice.is_open]
+    for name, sourced in run.words().items():
+        if isinstance(sourced.value, Unknown) and sourced.value.reason != NOT_GIVEN and sourced.origin.path:
+            lines.append(f"{name}: {sourced.value.reason} ({sourced.origin})")
+    lines += [f"{name}: {reason}" for name, reason in run.not_understood]
+    if not run.gpu.is_known and not run.gpu_memory.is_known:
+        lines.append("target GPU")
+    return tuple(dict.fromkeys(lines))
+
+
+def usable_gib(card: hardware.Card) -> float | None:
+    """For tables."""
+    return None if card.usable_bytes is None else round(card.usable_bytes / GIB, 2)

@@ -1,0 +1,172 @@
+"""Names people write for GPUs and instances -> cards with usable bytes. Ambiguous names give every possible card."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from dataclasses import dataclass, replace
+from functools import cache
+
+from analyzer.errors import InputError
+from estimator.tables import number, rows
+from estimator.units import GIB, MIB
+
+_CARD_COLUMNS = ("name", "aliases", "vendor", "architecture", "advertised_gb", "total_memory_gib", "supported", "notes")
+_INSTANCE_COLUMNS = ("provider", "instance_type", "gpu", "gpu_count", "gpu_mem_gb", "on_demand_usd_hour", "note")
+_DRIVER_RESERVE = 0.006
+"""Share of the host-reported MiB that PyTorch does not see: 0.55 of 79.65 GiB (H100), 0.60 of 140.40 (H200), 0.85 of
+80.00 (A100), 0.71 of 179.06 (B200), 0.57 of 44.99 (L40S), 0.35 of 23.99 (RTX 4090)."""
+_NOMINAL_RESERVE = (
+    0.02  # where only the label is known: A100-40 39.49, A30 23.50; ECC cards lose more and have own rows
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Card:
+    """One GPU (or MIG slice) as a target. `usable_bytes` None: no source says how large it is."""
+
+    name: str
+    architecture: str
+    usable_bytes: int | None
+    count: int = 1
+    is_supported: bool = True
+    note: str = ""
+    instance: str = ""
+    usd_hour: float | None = None
+
+    @property
+    def label(self) -> str:
+        """How the answer names it."""
+        return f"{self.instance} ({self.name})" if self.instance else self.name
+
+
+@dataclass(frozen=True, slots=True)
+class _Catalog:
+    cards: dict[str, Card]
+    spellings: dict[str, tuple[str, ...]]
+
+
+def find(name: str) -> tuple[Card, ...]:
+    """Every card or instance that `name` may mean. Raises `InputError` with the nearest names for an unknown one."""
+    key = _key(name)
+    catalog = _catalog()
+    if found := catalog.spellings.get(key):
+        return tuple(catalog.cards[card] for card in found)
+    if instances := _instances().get(name.strip().lower()):
+        return instances
+    size = re.fullmatch(r"(\d+(?:\.\d+)?)g(?:i?b)?(?:gpu)?", key)
+    if size:
+        return (_bare(float(size[1])),)
+    close = nearest(name)
+    hint = f"; nearest: {', '.join(close)}" if close else ""
+    raise InputError(f"gpu: no GPU or instance type is called {name[:60]!r}{hint}")
+
+
+def spelled(name: str) -> tuple[Card, ...]:
+    """The cards that `name` is a spelling of; none for anything else."""
+    catalog = _catalog()
+    return tuple(catalog.cards[card] for card in catalog.spellings.get(_key(name), ()))
+
+
+def _bare(gib: float) -> Card:
+    return Card(name=f"GPU with {gib:g} GiB", architecture="", usable_bytes=int(gib * GIB))
+
+
+def with_memory(cards: tuple[Card, ...], num_bytes: int) -> tuple[Card, ...]:
+    """The cards an explicit size leaves: the one whose label it is, else one of exactly that size."""
+    labelled = [card for card in cards if card.usable_bytes and abs(card.usable_bytes / num_bytes - 1) < 0.1]
+    if labelled:
+        return tuple(labelled)
+    first = cards[0] if cards else Card(name="", architecture="", usable_bytes=None)
+    name = f"{first.name or 'GPU'} with {num_bytes / GIB:g} GiB"
+    return (replace(first, name=name, usable_bytes=num_bytes),)
+
+
+def nearest(name: str, limit: int = 4) -> list[str]:
+    """Names people could have meant."""
+    shown = {_key(alias): alias for row in rows("gpus", _CARD_COLUMNS) for alias in _aliases(row)}
+    shown.update({instance: instance for instance in _instances()})
+    close = difflib.get_close_matches(_key(name), shown, n=limit, cutoff=0.5)
+    return list(dict.fromkeys(shown[item] for item in close))
+
+
+def all_cards() -> tuple[Card, ...]:
+    """Every card of the table, in its order."""
+    return tuple(_catalog().cards.values())
+
+
+def all_instances() -> tuple[Card, ...]:
+    """Every instance type of the table, in its order."""
+    return tuple(card for cards in _instances().values() for card in cards)
+
+
+def _key(name: str) -> str:
+    text = re.sub(r"[^a-z0-9.]+", "", name.lower())
+    return text.removeprefix("nvidia").removeprefix("amd") or text
+
+
+def _aliases(row: dict[str, str]) -> list[str]:
+    return [row["name"], *(alias.strip() for alias in row["aliases"].split(";") if alias.strip())]
+
+
+def _usable(row: dict[str, str]) -> int | None:
+    total, host, label = (number(row, name) for name in ("total_memory_gib", "nvidia_smi_total_mib", "advertised_gb"))
+    if total is not None:
+        return int(total * GIB)
+    if host is not None:
+        return int(host * MIB * (1 - _DRIVER_RESERVE))
+    return int(label * GIB * (1 - _NOMINAL_RESERVE)) if label is not None else None
+
+
+@cache
+def _catalog() -> _Catalog:
+    cards: dict[str, Card] = {}
+    spellings: dict[str, list[str]] = {}
+    for row in rows("gpus", _CARD_COLUMNS):
+        card = Card(
+            name=row["name"], architecture=row["architecture"], note=row["notes"],
+            usable_bytes=_usable(row) if row["supported"] != "unified" else None,
+            is_supported=row["supported"] == "yes",
+        )  # fmt: skip
+        cards[card.name] = card
+        for alias in _aliases(row):
+            spellings.setdefault(_key(alias), []).append(card.name)
+    for short, names in _ambiguous(cards).items():
+        spellings[short] = names
+    return _Catalog(cards, {key: tuple(dict.fromkeys(names)) for key, names in spellings.items()})
+
+
+def _ambiguous(cards: dict[str, Card]) -> dict[str, list[str]]:
+    """A bare family name (``A100``) means every size that is sold under it: one card per distinct label."""
+    families: dict[str, dict[str, str]] = {}
+    for row in rows("gpus", _CARD_COLUMNS):
+        match = re.fullmatch(r"(?:NVIDIA|AMD Instinct) ([A-Z]{1,2}\d{2,3}X?)(?: (\d+)GB.*)?", row["name"])
+        if match and "MIG" not in row["name"]:
+            families.setdefault(_key(match[1]), {}).setdefault(row["advertised_gb"], row["name"])
+    return {family: list(sizes.values()) for family, sizes in families.items() if len(sizes) > 1}
+
+
+@cache
+def _instances() -> dict[str, tuple[Card, ...]]:
+    found: dict[str, tuple[Card, ...]] = {}
+    for row in rows("instances", _INSTANCE_COLUMNS):
+        key = row["instance_type"].lower()
+        found[key] = (*found.get(key, ()), _instance(row))
+    return found
+
+
+def _instance(row: dict[str, str]) -> Card:
+    """The instance's card; where its GPU name is ambiguous, the size the provider states decides."""
+    catalog = _catalog()
+    size, count = number(row, "gpu_mem_gb"), number(row, "gpu_count")
+    names = catalog.spellings.get(_key(row["gpu"]), ())
+    cards = [catalog.cards[name] for name in names if catalog.cards[name].usable_bytes]
+    if size is not None:
+        stated = int(size * GIB)
+        close = [card for card in cards if abs((card.usable_bytes or 0) / stated - 1) < 0.12]
+        nominal = Card(name=row["gpu"], architecture="", usable_bytes=int(stated * (1 - _NOMINAL_RESERVE)))
+        cards = close or [replace(cards[0], usable_bytes=nominal.usable_bytes) if cards else nominal]
+    base = cards[0] if cards else Card(name=row["gpu"], architecture="", usable_bytes=None)
+    is_supported = base.is_supported and "unsupported" not in row["note"]
+    return replace(base, count=int(count or 1) or 1, instance=row["instance_type"], is_supported=is_supported,
+                   usd_hour=number(row, "on_demand_usd_hour"), note=row["note"])  # fmt: skip

@@ -1,0 +1,152 @@
+"""What autograd keeps of one transformer layer, and of all of them.
+
+Widths: T tokens, h hidden, q and k query and key width, f feed-forward width, n heads, s sequence. `c` is the bytes of
+a matmul operand, `r` of the residual stream (fp32 under autocast). A matmul keeps its input only where its weight is
+trained; element-wise functions keep what their derivative needs. Derived from the module code named in `SOURCE`; the
+factors are counts of saved tensors, not fits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from estimator.memory.setup import Setup
+
+SOURCE = "autograd rules of torch and the layer code of transformers (LlamaDecoderLayer, GPT2Block, BertLayer)"
+
+
+@dataclass(frozen=True, slots=True)
+class LayerBytes:
+    """Bytes of one layer for one micro-batch. `floor` is what the most economical implementation keeps."""
+
+    saved: float
+    floor: float
+    boundary: float  # the layer's input, all that full checkpointing keeps
+    matmuls: float  # what selective checkpointing keeps
+    transient: float  # alive only while the layer runs
+
+
+def layer(setup: Setup) -> LayerBytes:
+    """The bytes of one layer on one device."""
+    tokens, facts = setup.tokens, setup.facts
+    attention, attention_floor = _attention(setup)
+    mlp, mlp_floor = _mlp(setup)
+    norms, norms_floor = _norms(setup)
+    boundary = setup.residual_bytes * facts.hidden / setup.sp
+    c = setup.compute_bytes
+    matmuls = boundary + c * (facts.q_width + 2 * facts.kv_width + facts.q_width + _active_ffn(setup)) / setup.tp
+    widest = c * (3 if facts.is_gated else 2) * _active_ffn(setup) / setup.tp
+    transient = max(widest, _score_bytes(setup)) + 2 * c * facts.hidden
+    return LayerBytes(
+        saved=tokens * (norms + attention + mlp),
+        floor=tokens * (norms_floor + attention_floor + mlp_floor),
+        boundary=tokens * boundary,
+        matmuls=tokens * matmuls,
+        transient=tokens * transient,
+    )
+
+
+def _keeps_inputs(setup: Setup) -> bool:
+    """Whether matmuls keep their inputs: their weights, or adapters beside them, are trained."""
+    return not setup.is_frozen or setup.lora_targets == "all-linear"
+
+
+def _norms(setup: Setup) -> tuple[float, float]:
+    """Norm inputs and what feeds the matmul behind: a fused LayerNorm keeps its input; RMSNorm written out in fp32
+    keeps the fp32 input and, where its weight is trained, the normalised value."""
+    facts, c, r = setup.facts, setup.compute_bytes, setup.residual_bytes
+    each = float(r)
+    if facts.is_rms_norm and not setup.is_compiled:
+        each = 4.0 + (0 if setup.is_frozen else (4 if r == 4 else c))
+    feeds = c * (min(facts.norms, 2) if _keeps_inputs(setup) else 1)
+    total = facts.hidden * (facts.norms * each + feeds)
+    if facts.has_qk_norm and not setup.is_compiled:
+        total += (facts.q_width + facts.kv_width) * 4.0 / setup.tp
+    dropout = 2 * facts.hidden if facts.has_dropout and not setup.is_compiled else 0
+    return (total + dropout) / setup.sp, facts.norms * min(r, c) * facts.hidden / setup.sp
+
+
+def _score_bytes(setup: Setup) -> float:
+    """Bytes per token of one materialised score matrix."""
+    heads = setup.facts.heads / setup.tp
+    return heads * setup.seq_len * setup.compute_bytes if setup.attention == "eager" else 0.0
+
+
+def _attention(setup: Setup) -> tuple[float, float]:
+    """Queries, keys, values and the output; eager attention keeps fp32 probabilities and their 16-bit copy."""
+    facts, c = setup.facts, setup.compute_bytes
+    kv = facts.q_width if setup.attention == "eager" else facts.kv_width
+    streams = c * (2 * facts.q_width + 2 * kv) / setup.tp
+    floor = c * 2 * facts.q_width / setup.tp
+    if setup.attention != "eager":
+        return streams + 4 * facts.heads / setup.tp, floor
+    heads = facts.heads / setup.tp
+    probabilities = 4.0 + (c if c == 2 else 0)
+    if facts.has_dropout:
+        probabilities += 1.0 + c
+    return streams + heads * setup.seq_len * probabilities, floor + heads * setup.seq_len * c
+
+
+def _active_ffn(setup: Setup) -> int:
+    facts = setup.facts
+    return facts.experts_per_token * facts.moe_ffn if facts.experts and facts.moe_ffn else facts.ffn
+
+
+def _mlp(setup: Setup) -> tuple[float, float]:
+    """Gated: gate, its activation, up, and their product where the next matmul keeps its input. Plain: before and
+    after the activation; a tanh GELU written out keeps three more."""
+    c, width = setup.compute_bytes, _active_ffn(setup) / setup.tp
+    product = 1 if _keeps_inputs(setup) else 0
+    if setup.is_compiled:
+        return c * width * (2 if setup.facts.is_gated else 1), c * width
+    if setup.facts.is_gated:
+        return c * width * (3 + product), 2 * c * width
+    written_out = 3 if setup.facts.activation == "gelu_new" else 0
+    return c * width * (1 + product + written_out), c * width
+
+
+def adapter_bytes(setup: Setup) -> float:
+    """Inputs that adapters keep beside the layer's own: a dropout's output and mask per target."""
+    if setup.method not in ("lora", "qlora"):
+        return 0.0
+    facts = setup.facts
+    inputs = facts.hidden
+    if setup.lora_targets == "all-linear":
+        inputs = 2 * facts.hidden + facts.q_width + _active_ffn(setup)
+    return setup.tokens * inputs * (setup.compute_bytes + 1) / setup.tp
+
+
+@dataclass(frozen=True, slots=True)
+class SavedActivations:
+    """Bytes kept from forward to backward, and those of the layer that is being recomputed or run."""
+
+    kept: float
+    kept_floor: float
+    working: float
+    working_floor: float
+    formula: str
+
+
+def saved(setup: Setup) -> SavedActivations:
+    """All layers of the fullest stage, with the micro-batches that a pipeline keeps in flight."""
+    one, layers = layer(setup), setup.stage_layers
+    in_flight = min(setup.pp, setup.grad_accum) if setup.pp > 1 else 1
+    full = one.saved + adapter_bytes(setup)
+    if setup.checkpointing == "full":
+        kept, floor, working, working_floor = one.boundary, one.boundary, full, one.floor
+        what = "layer inputs"
+    elif setup.checkpointing == "selective":
+        kept, floor, working, working_floor = one.matmuls, one.boundary, full - one.matmuls, 0.0
+        what = "matmul outputs"
+    else:
+        kept, floor, working, working_floor = full, one.floor, one.transient, 0.0
+        what = "saved tensors"
+    final = setup.tokens * setup.facts.hidden * (setup.residual_bytes + setup.compute_bytes)
+    formula = f"{layers} layers x {kept / max(setup.tokens, 1):,.0f} B of {what} per token x {setup.tokens:,} tokens"
+    return SavedActivations(
+        kept=kept * layers * in_flight + final,
+        kept_floor=floor * max(layers - 1, 0),
+        working=working,
+        working_floor=working_floor,
+        formula=formula,
+    )

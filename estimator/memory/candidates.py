@@ -1,0 +1,206 @@
+"""From a run config to decided runs: what an unknown or absent word plausibly is.
+
+Three cases, never mixed. A *known* word has one value. An *absent* word (nobody wrote it) has the library's default,
+except where there is none. An *unknown* word (somebody wrote it and we cannot read it) may be anything listed:
+`probable` values span the interval, `cheapest` ones join them for the floor.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from estimator.memory.setup import Setup
+from estimator.models.facts import ModelFacts
+from estimator.runconfig import UNSET, RunConfig
+from estimator.sourced import Sourced, Unknown
+
+_MLP_MODULE = re.compile(r"all|gate|up_proj|down_proj|fc|dense|mlp|w[123]\b")
+"""Module names that mean the feed-forward part gets adapters too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What one word may be. `typical` is the point's; `is_open` says that nobody knows and the answer says so."""
+
+    typical: Any
+    probable: tuple[Any, ...] = ()
+    cheapest: tuple[Any, ...] = ()
+    is_open: bool = False
+
+
+Choices = dict[str, Choice]
+
+
+def _choose(sourced: Sourced[Any], absent: Choice, unknown: Choice) -> Choice:
+    if sourced.is_known:
+        return Choice(sourced.value)
+    if sourced is UNSET or sourced == UNSET:
+        return absent
+    assert isinstance(sourced.value, Unknown)
+    if sourced.value.plausible:
+        options = tuple(sourced.value.plausible)
+        return Choice(options[-1], options, options, True)
+    return replace(unknown, is_open=True)
+
+
+def _fixed(value: Any) -> Choice:
+    return Choice(value)
+
+
+def _open(typical: Any, *others: Any, cheapest: tuple[Any, ...] = ()) -> Choice:
+    return Choice(typical, (typical, *others), cheapest, True)
+
+
+def choices(run: RunConfig, readings: tuple[ModelFacts, ...]) -> Choices:
+    """What every word of the run may be, with the models it may be about."""
+    task = _task(run)
+    is_training = task == "train"
+    method = _method(run, is_training)
+    world = _world(run)
+    found: Choices = {
+        "facts": Choice(readings[0], readings, (), len(readings) > 1),
+        "task": _fixed(task),
+        "method": _fixed(method),
+        **_shape(run, readings[0], is_training),
+        **_numbers(run, is_training, method),
+        **_parallel(run, world),
+        **_switches(run, is_training, method),
+    }
+    return found
+
+
+def _task(run: RunConfig) -> str:
+    if not isinstance(run.task.value, Unknown):
+        return run.task.value
+    return "generate" if run.max_context.is_known else "train"
+
+
+def _method(run: RunConfig, is_training: bool) -> str:
+    if not is_training:
+        return "full"
+    if not isinstance(run.method.value, Unknown):
+        return run.method.value
+    if run.quantization.is_known:
+        return "qlora"
+    return "lora" if run.lora_rank.is_known or run.lora_targets.is_known else "full"
+
+
+def _world(run: RunConfig) -> int:
+    gpus = 1 if isinstance(run.num_gpus.value, Unknown) else run.num_gpus.value
+    nodes = 1 if isinstance(run.nodes.value, Unknown) else run.nodes.value
+    return gpus * nodes
+
+
+def _shape(run: RunConfig, facts: ModelFacts, is_training: bool) -> Choices:
+    batch = _open(1, 4, cheapest=(1,)) if is_training else _open(1, cheapest=(1,))
+    limit = facts.max_position or 4096
+    lengths = sorted({min(limit, length) for length in ((512, 1024, 2048) if is_training else (512, 2048, 4096))})
+    length = _open(lengths[len(lengths) // 2], *lengths, cheapest=(min(limit, 64),))
+    if facts.kind == "vit":
+        length = Choice(_image_tokens(run, facts))
+    elif not is_training and run.max_context.is_known:
+        length = Choice(run.max_context.value)
+    else:
+        length = _choose(run.seq_len, length, length)
+    return {"micro_batch": _choose(run.micro_batch, batch, batch), "seq_len": length}
+
+
+def _image_tokens(run: RunConfig, facts: ModelFacts) -> int:
+    """Patches of the image and one class token."""
+    side = facts.image or 224
+    height, width = (side, side) if isinstance(run.image_size.value, Unknown) else run.image_size.value
+    patch = max(facts.patch, 1)
+    return max((height // patch) * (width // patch), 1) + 1
+
+
+def _numbers(run: RunConfig, is_training: bool, method: str) -> Choices:
+    is_adapter = method in ("lora", "qlora", "other")
+    if not is_training or is_adapter:
+        precision = _open("pure-bf16", cheapest=("pure-bf16",))
+    else:
+        precision = _open("amp-bf16", "pure-bf16", "fp32")
+    no_quantization = _fixed("nf4" if method == "qlora" else None)
+    optimizer = _open("adamw", cheapest=("sgd",)) if is_training else _fixed("sgd")
+    kv = {"fp32": 4.0, "fp16": 2.0, "bf16": 2.0, "fp8": 1.0, "int8": 1.0, "int4": 0.5}
+    kv_dtype = run.kv_cache_dtype.value
+    kv_bytes = 2.0 if isinstance(kv_dtype, Unknown) else kv[kv_dtype]
+    return {
+        "precision": _choose(run.precision, precision, precision),
+        "quantization": _choose(run.quantization, no_quantization, no_quantization),
+        "optimizer": _choose(run.optimizer, optimizer, optimizer),
+        "lora_rank": _choose(run.lora_rank, _open(16, 8, 64), _open(16, 8, 64)) if is_adapter else _fixed(8),
+        "lora_targets": _targets(run) if is_adapter else _fixed("attention"),
+        "kv_bytes": _fixed(kv_bytes),
+    }
+
+
+def _targets(run: RunConfig) -> Choice:
+    targets = run.lora_targets.value
+    if isinstance(targets, Unknown):
+        return _open("all-linear", "attention")
+    is_wide = any(_MLP_MODULE.search(name) for name in targets)
+    return _fixed("all-linear" if is_wide else "attention")
+
+
+def _degree(sourced: Sourced[int]) -> int:
+    return 1 if isinstance(sourced.value, Unknown) else sourced.value
+
+
+def _parallel(run: RunConfig, world: int) -> Choices:
+    tp, pp, cp = _degree(run.tp_degree), _degree(run.pp_degree), _degree(run.cp_degree)
+    world = max(world, tp * pp * cp, _degree(run.sharding_degree))
+    replicas = max(world // (tp * pp * cp), 1)
+    guess = _fixed("none") if replicas == 1 else _open("ddp", cheapest=("fsdp",))
+    return {
+        "tp": _fixed(tp),
+        "pp": _fixed(pp),
+        "cp": _fixed(cp),
+        "sp": _fixed(tp if _degree(run.sp_degree) > 1 else 1),
+        "replicas": _fixed(replicas),
+        "shards": _fixed(_degree(run.sharding_degree) if run.sharding_degree.is_known else replicas),
+        "sharding": _choose(run.sharding, guess, guess),
+        "grad_accum": _choose(run.grad_accum, _fixed(1), _open(1, 2)),
+        "offload": _choose(run.offload, _fixed("none"), _open("none", cheapest=("optimizer", "both"))),
+    }
+
+
+def _switches(run: RunConfig, is_training: bool, method: str) -> Choices:
+    checkpointing = Choice("none", ("none", "full"), ("full",), True) if is_training else _fixed("none")
+    attention = _open("sdpa", cheapest=("flash",))
+    loss_impl = Choice("full", ("full",), ("fused",))
+    return {
+        "checkpointing": _choose(run.grad_checkpointing, _fixed("none"), checkpointing),
+        "attention": _choose(run.attention, attention, attention),
+        "is_compiled": _choose(run.compile, _fixed(False), Choice(False, (False,), (True,), False)),
+        "steps_in_backward": _choose(run.optimizer_in_backward, _fixed(False), Choice(False, (False,), (True,))),
+        "loss_impl": _choose(run.loss_impl, loss_impl, loss_impl),
+    }
+
+
+def typical(found: Choices, architecture: str) -> Setup:
+    """The likeliest reading."""
+    return Setup(architecture=architecture, **{name: choice.typical for name, choice in found.items()})
+
+
+Size = Callable[[Setup], int]
+
+
+def extreme(start: Setup, found: Choices, size: Size, *, is_low: bool, with_cheapest: bool = False) -> Setup:
+    """The reading with the least (most) bytes: one word after the other, twice, since words rarely work together."""
+    best, best_size = start, size(start)
+    for _ in range(2):
+        for name, value in _alternatives(found, with_cheapest):
+            candidate = replace(best, **{name: value})
+            candidate_size = size(candidate)
+            if candidate_size < best_size if is_low else candidate_size > best_size:
+                best, best_size = candidate, candidate_size
+    return best
+
+
+def _alternatives(found: Choices, with_cheapest: bool) -> Iterator[tuple[str, Any]]:
+    for name, choice in found.items():
+        for value in (*choice.probable, *(choice.cheapest if with_cheapest else ())):
+            yield name, value

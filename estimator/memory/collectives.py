@@ -1,0 +1,44 @@
+"""Buffers of data-parallel training: gradient buckets, gathered parameters, and their gradients in flight."""
+
+from __future__ import annotations
+
+from estimator.memory.setup import Setup
+from estimator.report import Term
+
+_BUCKET_ELEMENTS = 5e8  # DeepSpeed's default reduce_bucket_size and allgather_bucket_size
+
+
+def gathered(setup: Setup) -> Term:
+    """Whole units of a sharded model: the one at work, the one being fetched, and the root that stays gathered."""
+    if not setup.is_gathered:
+        return Term("gathered parameters", 0, 0, "parameters are not sharded", "")
+    per_param = setup.quantized_bytes or setup.compute_bytes
+    layer = setup.facts.layer_params / (setup.tp) * per_param
+    root = setup.embedding_params * setup.compute_bytes
+    formula = f"2 layers of {setup.facts.layer_params:,} parameters and the root unit"
+    return Term(
+        "gathered parameters", int(2 * layer + root), int(layer), formula, "FSDP: one prefetched unit; root unit kept"
+    )
+
+
+def unsharded_gradients(setup: Setup) -> Term:
+    """Gradients of the unit in backward before they are reduced and scattered."""
+    if setup.is_frozen or setup.shards == 1 or setup.sharding not in ("zero2", "zero3", "fsdp"):
+        return Term("gradients in flight", 0, 0, "no reduce-scatter", "")
+    layer = setup.facts.layer_params / setup.tp * setup.compute_bytes
+    bucket = layer if setup.is_gathered else min(_BUCKET_ELEMENTS, setup.device_params) * setup.compute_bytes
+    return Term(
+        "gradients in flight", int(2 * bucket), 0, "two units or buckets", "FSDP units; DeepSpeed reduce_bucket_size"
+    )
+
+
+def buckets(setup: Setup) -> Term:
+    """DistributedDataParallel keeps a second copy of all gradients unless gradients are views of its buckets."""
+    if setup.replicas == 1 or setup.sharding not in ("ddp", "zero1") or not setup.is_training:
+        return Term("gradient buckets", 0, 0, "no all-reduce buckets", "")
+    total = setup.trainable_params * setup.weight_bytes
+    if setup.sharding == "zero1":
+        total = min(_BUCKET_ELEMENTS, setup.trainable_params) * setup.compute_bytes
+    return Term(
+        "gradient buckets", int(total), 0, "one copy of the gradients", "torch DDP, gradient_as_bucket_view=False"
+    )

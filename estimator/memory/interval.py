@@ -1,0 +1,114 @@
+"""From decided runs to intervals: unknown words span them, measured residuals widen them, nothing else does.
+
+``calibration.csv`` holds, per category of run, the quantiles of measured over computed peaks on the public rows; it is
+written by ``benchmarks/calibrate.py``. The floor uses none of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+from estimator.memory import candidates, runtime
+from estimator.memory.setup import Setup
+from estimator.memory.timeline import peak, timeline
+from estimator.report import Interval, Moment
+from estimator.tables import number, rows
+
+_REQUIRED = ("category", "num_rows", "low", "point", "high")
+
+
+@dataclass(frozen=True, slots=True)
+class Residual:
+    """Measured over computed: a low quantile, the median, a high quantile."""
+
+    low: float
+    point: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """Intervals of what is allocated, reserved and occupied, and the timeline of the likeliest reading."""
+
+    allocated: Interval
+    reserved: Interval
+    occupied: Interval
+    moments: tuple[Moment, ...]
+    moment: Moment
+    setup: Setup
+
+
+@cache
+def _residuals() -> dict[str, Residual]:
+    found: dict[str, Residual] = {}
+    for row in rows("calibration", _REQUIRED):
+        low, point, high = (number(row, name) or 1.0 for name in ("low", "point", "high"))
+        found[row["category"]] = Residual(low, point, high)
+    return found
+
+
+def category_of(setup: Setup) -> str:
+    """The kind of run whose residuals belong together."""
+    if not setup.is_training:
+        return f"{setup.task}-quantized" if setup.quantized_bytes is not None else setup.task
+    if setup.facts.is_guessed:
+        return "guessed-shape"
+    if setup.facts.kind != "decoder":
+        return setup.facts.kind
+    if setup.quantized_bytes is not None:
+        return "qlora"
+    if setup.method != "full":
+        return "adapter"
+    return "full-sharded" if setup.is_gathered else "full"
+
+
+def residual_of(category: str) -> Residual:
+    """The category's residual, or that of all rows together."""
+    table = _residuals()
+    return table.get(category) or table["all"]
+
+
+def allocated_bytes(setup: Setup) -> int:
+    """Bytes of live tensors at the peak, as computed."""
+    return peak(timeline(setup)).num_bytes
+
+
+def floor_bytes(setup: Setup) -> int:
+    """Bytes that must be live at one moment."""
+    return max(moment.floor_bytes for moment in timeline(setup))
+
+
+def compute(found: candidates.Choices, architecture: str) -> Computed:
+    """Evaluate every plausible reading and add what the measured rows say about our error."""
+    point = candidates.typical(found, architecture)
+    low = candidates.extreme(point, found, allocated_bytes, is_low=True)
+    high = candidates.extreme(point, found, allocated_bytes, is_low=False)
+    cheapest = candidates.extreme(point, found, floor_bytes, is_low=True, with_cheapest=True)
+    moments = timeline(point)
+    residual, reserve = residual_of(category_of(point)), residual_of("reserved-over-allocated")
+    numbers = (
+        allocated_bytes(low) * residual.low,
+        allocated_bytes(point) * residual.point,
+        allocated_bytes(high) * residual.high,
+    )
+    allocated = _interval(floor_bytes(cheapest), *numbers)
+    reserved = _interval(
+        allocated.floor, numbers[0] * reserve.low, numbers[1] * reserve.point, numbers[2] * reserve.high
+    )
+    context = runtime.context(point)
+    occupied = Interval(
+        reserved.floor + context.floor,
+        reserved.low + context.floor,
+        reserved.point + context.point,
+        reserved.high + 2 * context.point - context.floor,
+    )
+    return Computed(allocated, reserved, occupied, moments, peak(moments), point)
+
+
+def _interval(floor: float, low: float, point: float, high: float) -> Interval:
+    """Quantiles may cross where few rows were measured: order is restored, and the floor never leads."""
+    low = min(low, point)
+    high = max(high, point)
+    floor = min(floor, low)
+    return Interval(int(floor), int(low), int(point), int(high))

@@ -1,0 +1,34 @@
+"""Logits and what the loss makes of them: for a small model with a large vocabulary, most of the peak."""
+
+from __future__ import annotations
+
+from estimator.memory.setup import Setup
+from estimator.report import Term
+
+_CHUNKS = 8
+
+
+def logits(setup: Setup) -> Term:
+    """The head's output at the end of forward."""
+    per_token = setup.compute_bytes + (4 if setup.compute_bytes == 2 and not setup.is_compiled else 0)
+    total = _elements(setup) * per_token
+    formula = f"{setup.tokens:,} tokens x {setup.facts.vocab:,} x {per_token} B"
+    return Term("logits", int(total), 0, formula, "head output and its fp32 copy (transformers ForCausalLMLoss)")
+
+
+def loss_backward(setup: Setup) -> Term:
+    """Log-probabilities, and the gradient of the logits, beside the logits."""
+    per_token = 4 if setup.is_compiled else 8
+    total = _elements(setup) * per_token
+    formula = f"{setup.tokens:,} tokens x {setup.facts.vocab:,} x {per_token} B"
+    return Term(
+        "loss temporaries", int(total), 0, formula, "cross_entropy keeps log_softmax; its backward makes a gradient"
+    )
+
+
+def _elements(setup: Setup) -> float:
+    """Logits that exist at once."""
+    if setup.facts.kind != "decoder" or setup.loss_impl == "fused":
+        return 0.0
+    chunks = _CHUNKS if setup.loss_impl == "chunked" else 1
+    return setup.tokens * setup.facts.vocab / (setup.tp * chunks)

@@ -1,0 +1,144 @@
+"""One fully decided run: what every term is computed from. Made by `estimator.memory.candidates`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from estimator.models.facts import ModelFacts
+
+_QUANTIZED_BYTES = {
+    "nf4": 0.5 + 0.5 / 32,
+    "int4": 0.5 + 4 / 128,
+    "int8": 1.0 + 4 / 4096,
+    "mxfp4": 0.5 + 1 / 32,
+    "fp8": 1.0,
+}
+"""Bytes per quantised parameter with its scales: nf4 with double-quantised scales of 64-element blocks (QLoRA paper,
+section 3: 0.127 bit), int4 with 16-bit scale and zero point per 128, int8 per row, mxfp4 one byte per 32 (OCP MX)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """A run with every word decided. Degrees are at least 1; `shards` divides what `sharding` says it divides."""
+
+    facts: ModelFacts
+    task: str
+    micro_batch: int
+    seq_len: int
+    precision: str
+    optimizer: str
+    method: str
+    lora_rank: int
+    lora_targets: str  # "attention" or "all-linear"
+    quantization: str | None
+    sharding: str
+    shards: int
+    replicas: int
+    tp: int
+    pp: int
+    cp: int
+    sp: int
+    grad_accum: int
+    offload: str
+    checkpointing: str
+    attention: str
+    is_compiled: bool
+    steps_in_backward: bool
+    loss_impl: str
+    kv_bytes: float
+    architecture: str
+
+    @property
+    def is_training(self) -> bool:
+        """Whether gradients exist."""
+        return self.task == "train"
+
+    @property
+    def is_amp(self) -> bool:
+        """Whether weights are fp32 and an autocast (or FSDP mixed precision) computes in 16 bits."""
+        return self.precision.startswith("amp") or (self.precision == "fp8" and self.is_training)
+
+    @property
+    def weight_bytes(self) -> float:
+        """Bytes of one unquantised parameter."""
+        return 4.0 if self.is_amp or self.precision == "fp32" else 2.0
+
+    @property
+    def compute_bytes(self) -> int:
+        """Bytes of one element of a matmul's input or output."""
+        return 4 if self.precision == "fp32" else 2
+
+    @property
+    def residual_bytes(self) -> int:
+        """Bytes of one element of the residual stream: autocast keeps sums and norms in fp32."""
+        return 4 if self.precision == "fp32" or (self.is_amp and not self.is_gathered) else 2
+
+    @property
+    def is_gathered(self) -> bool:
+        """Whether parameters are sharded and gathered unit by unit."""
+        return self.sharding in ("zero3", "fsdp") and self.shards > 1
+
+    @property
+    def quantized_bytes(self) -> float | None:
+        """Bytes of one quantised block parameter; None where nothing is quantised."""
+        if self.quantization is not None:
+            return _QUANTIZED_BYTES[self.quantization]
+        return _QUANTIZED_BYTES["fp8"] if self.precision == "fp8" and not self.is_training else None
+
+    @property
+    def has_master(self) -> bool:
+        """Whether the optimizer keeps an fp32 copy of 16-bit weights (DeepSpeed, Megatron)."""
+        return self.precision.endswith("-master")
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of one micro-batch on one device."""
+        return self.micro_batch * max(self.seq_len // self.cp, 1)
+
+    @property
+    def stage_layers(self) -> int:
+        """Layers of the largest pipeline stage."""
+        return -(-self.facts.layers // self.pp)
+
+    @property
+    def block_params(self) -> int:
+        """Parameters of the layers on one device, before sharding."""
+        return self.facts.block_params // (self.tp * self.pp)
+
+    @property
+    def embedding_params(self) -> int:
+        """Embedding and head on the fullest device (with a pipeline, the first and last stage hold one each)."""
+        whole = self.facts.embedding_params
+        return (whole if self.pp == 1 or self.facts.is_tied else whole // 2) // self.tp
+
+    @property
+    def device_params(self) -> int:
+        """Parameters on one device, before sharding."""
+        return self.block_params + self.embedding_params
+
+    @property
+    def lora_params(self) -> int:
+        """Adapter parameters: rank x (inputs + outputs) per target matrix."""
+        facts = self.facts
+        attention = (facts.hidden + facts.q_width) + (facts.hidden + facts.kv_width)
+        if self.lora_targets == "all-linear":
+            attention = 2 * (facts.hidden + facts.q_width) + 2 * (facts.hidden + facts.kv_width)
+            ffn = facts.moe_ffn * facts.experts if facts.experts else facts.ffn
+            attention += (3 if facts.is_gated else 2) * (facts.hidden + ffn)
+        return self.lora_rank * attention * self.stage_layers // self.tp
+
+    @property
+    def is_frozen(self) -> bool:
+        """Whether the base weights get no gradient."""
+        return self.method != "full"
+
+    @property
+    def trainable_params(self) -> int:
+        """Parameters with a gradient on one device, before sharding."""
+        if not self.is_training:
+            return 0
+        if self.method == "full":
+            return self.device_params
+        if self.method == "freeze":
+            return 2 * self.facts.hidden
+        return self.lora_params if self.method in ("lora", "qlora") else self.facts.params // 1000

@@ -1,0 +1,64 @@
+"""A run as moments: the peak is the largest of them, never a sum of totals."""
+
+from __future__ import annotations
+
+from estimator.memory import activations, collectives, generation, loss, runtime, weights
+from estimator.memory.setup import Setup
+from estimator.report import Moment, Term
+
+
+def timeline(setup: Setup) -> tuple[Moment, ...]:
+    """Every moment of a run in order. Terms of zero bytes are left out."""
+    moments = _training(setup) if setup.is_training else _inference(setup)
+    return tuple(Moment(name, tuple(term for term in terms if term.num_bytes)) for name, terms in moments)
+
+
+def peak(moments: tuple[Moment, ...]) -> Moment:
+    """The moment with the most bytes."""
+    return max(moments, key=lambda moment: moment.num_bytes)
+
+
+def _training(setup: Setup) -> list[tuple[str, list[Term]]]:
+    at_rest = [weights.weights(setup), weights.optimizer_state(setup), runtime.workspace(setup)]
+    held = [*at_rest, collectives.buckets(setup)]
+    carried = [weights.gradients(setup)] if setup.grad_accum > 1 else []
+    kept, working = _activation_terms(setup)
+    fetched, quantised = collectives.gathered(setup), generation.dequantized(setup)
+    forward = [*held, *carried, kept, fetched, quantised]
+    grads = weights.gradients(setup)
+    return [
+        ("model load", [weights.weights(setup), runtime.workspace(setup)]),
+        ("forward end", [*forward, loss.logits(setup)]),
+        ("loss backward", [*forward, loss.logits(setup), loss.loss_backward(setup)]),
+        ("deepest backward", [*forward, working, collectives.unsharded_gradients(setup)]),
+        ("backward end", [*held, grads, working, fetched, quantised, collectives.unsharded_gradients(setup)]),
+        ("optimizer step", [*held, grads, weights.step_temporaries(setup)]),
+        ("evaluation", [*at_rest, fetched, quantised, generation.forward_working_set(setup), loss.logits(setup)]),
+    ]
+
+
+def _inference(setup: Setup) -> list[tuple[str, list[Term]]]:
+    held = [weights.weights(setup), runtime.workspace(setup), generation.dequantized(setup)]
+    if setup.task == "generate":
+        cache = generation.kv_cache(setup)
+        prefill = [*held, cache, generation.forward_working_set(setup), generation.last_logits(setup)]
+        decode = [*held, cache, generation.last_logits(setup)]
+        return [("model load", held), ("prefill", prefill), ("decode", decode)]
+    forward = [*held, collectives.gathered(setup), generation.forward_working_set(setup), loss.logits(setup)]
+    return [("model load", held), ("forward", forward)]
+
+
+def _activation_terms(setup: Setup) -> tuple[Term, Term]:
+    found = activations.saved(setup)
+    cast = _autocast_copies(setup)
+    kept = Term("saved activations", int(found.kept + cast), int(found.kept_floor), found.formula, activations.SOURCE)
+    name = "recomputed layer" if setup.checkpointing != "none" else "layer being differentiated"
+    working = Term(name, int(found.working), int(found.working_floor), "one layer's intermediates", activations.SOURCE)
+    return kept, working
+
+
+def _autocast_copies(setup: Setup) -> float:
+    """Autocast keeps a 16-bit copy of each fp32 matmul weight until its backward has run."""
+    if not setup.is_amp or setup.is_gathered or setup.is_compiled or setup.quantized_bytes is not None:
+        return 0.0
+    return 2.0 * setup.block_params

@@ -1,0 +1,108 @@
+"""Weights, gradients and optimizer state: bytes per parameter times parameters, less what other ranks hold."""
+
+from __future__ import annotations
+
+from estimator.memory.setup import Setup
+from estimator.report import Term
+
+_EIGHT_BIT = 1 + 4 / 256  # one fp32 scale per block of 256 (bitsandbytes, torchao)
+STATE_BYTES = {
+    "adamw": ("dtype", 2), "adagrad": ("dtype", 1), "rmsprop": ("dtype", 1), "sgd": ("dtype", 0),
+    "sgd-momentum": ("dtype", 1), "lion": ("dtype", 1), "muon": ("dtype", 1.15), "adafactor": ("bytes", 0.02),
+    "adamw-8bit": ("bytes", 2 * _EIGHT_BIT), "adamw-8bit-paged": ("bytes", 2 * _EIGHT_BIT),
+    "adamw-4bit": ("bytes", 1 + 8 / 128), "adamw-fp8": ("bytes", 2 * _EIGHT_BIT), "lion-8bit": ("bytes", _EIGHT_BIT),
+    "galore": ("dtype", 0.5), "lomo": ("bytes", 0),
+}  # fmt: skip
+"""State tensors per parameter, in the parameter's dtype ("dtype") or in bytes. torch.optim keeps state in the dtype
+of the parameter (torch docs); muon adds Adam for embeddings; galore keeps low-rank Adam state."""
+_LOW_MEMORY_OPTIMIZERS = frozenset(
+    {"adafactor", "adamw-8bit", "adamw-8bit-paged", "adamw-4bit", "adamw-fp8", "lion-8bit", "lomo", "sgd", "galore"}
+)
+
+
+def state_sharding(setup: Setup) -> int:
+    """Over how many ranks optimizer state is spread."""
+    return setup.shards if setup.sharding in ("zero1", "zero2", "zero3", "fsdp") else 1
+
+
+def gradient_sharding(setup: Setup) -> int:
+    """Over how many ranks gradients are spread."""
+    return setup.shards if setup.sharding in ("zero2", "zero3", "fsdp") else 1
+
+
+def weight_sharding(setup: Setup) -> int:
+    """Over how many ranks weights are spread."""
+    return setup.shards if setup.is_gathered else 1
+
+
+def weights(setup: Setup) -> Term:
+    """The model's parameters at rest."""
+    per_block = setup.quantized_bytes or setup.weight_bytes
+    total = setup.block_params * per_block + setup.embedding_params * setup.weight_bytes
+    total /= weight_sharding(setup)
+    if setup.method in ("lora", "qlora", "other") and setup.is_training:
+        total += setup.trainable_params * setup.weight_bytes / weight_sharding(setup)
+    formula = (
+        f"{setup.block_params:,} in layers x {per_block:g} B + {setup.embedding_params:,} x {setup.weight_bytes:g} B"
+    )
+    if weight_sharding(setup) > 1:
+        formula += f", over {weight_sharding(setup)} ranks"
+    if setup.offload in ("params", "both"):
+        streamed = 2 * setup.facts.layer_params * setup.compute_bytes
+        kept = min(total, streamed + setup.embedding_params * setup.compute_bytes)
+        return Term("weights", int(kept), 0, "two layers at a time; the rest in host memory", "offload")
+    return Term("weights", int(total), int(total), formula, "parameter count")
+
+
+def gradient_bytes(setup: Setup) -> float:
+    """Bytes of all gradients on one device once backward has ended."""
+    if setup.steps_in_backward or setup.optimizer == "lomo":
+        return 0.0
+    return setup.trainable_params * setup.weight_bytes / gradient_sharding(setup)
+
+
+def gradients(setup: Setup) -> Term:
+    """One gradient per trainable parameter, in the parameter's dtype."""
+    total = int(gradient_bytes(setup))
+    formula = f"{setup.trainable_params:,} trainable x {setup.weight_bytes:g} B"
+    if gradient_sharding(setup) > 1:
+        formula += f", over {gradient_sharding(setup)} ranks"
+    is_moved = setup.offload in ("optimizer", "both")  # ZeRO-Offload moves them to the host as they appear
+    return Term(
+        "gradients", total, 0 if is_moved else total, formula, "torch autograd: .grad has the parameter's dtype"
+    )
+
+
+def optimizer_state(setup: Setup) -> Term:
+    """What the optimizer keeps between steps."""
+    per_param = state_bytes_per_param(setup)
+    total = int(setup.trainable_params * per_param / state_sharding(setup))
+    formula = f"{setup.trainable_params:,} trainable x {per_param:.3g} B ({setup.optimizer})"
+    if state_sharding(setup) > 1:
+        formula += f", over {state_sharding(setup)} ranks"
+    if setup.offload in ("optimizer", "both"):
+        return Term("optimizer state", 0, 0, "in host memory", "offload")
+    floor = 0 if setup.optimizer.endswith("paged") else total
+    return Term("optimizer state", total, floor, formula, "torch.optim, bitsandbytes and torchao state tensors")
+
+
+def state_bytes_per_param(setup: Setup) -> float:
+    """Bytes of optimizer state (and fp32 master copy) per trainable parameter."""
+    unit, count = STATE_BYTES[setup.optimizer]
+    dtype = 4.0 if setup.has_master else setup.weight_bytes
+    return (count * dtype if unit == "dtype" else count) + (4.0 if setup.has_master else 0.0)
+
+
+def step_temporaries(setup: Setup) -> Term:
+    """What the step allocates beside the state: foreach kernels make one list as large as the parameters."""
+    if setup.offload in ("optimizer", "both") or setup.steps_in_backward:
+        return Term("optimizer temporaries", 0, 0, "one tensor at a time", "optimizer loop")
+    if setup.optimizer in _LOW_MEMORY_OPTIMIZERS:
+        largest = setup.facts.vocab * setup.facts.hidden * setup.weight_bytes / (setup.tp * state_sharding(setup))
+        total = 0 if setup.is_frozen else int(largest)
+        return Term("optimizer temporaries", total, 0, "one copy of the largest parameter", "per-tensor optimizer loop")
+    if setup.has_master:
+        total = int(setup.trainable_params * 4 / state_sharding(setup))
+        return Term("optimizer temporaries", total, 0, "fp32 gradients of this rank's partition", "DeepSpeed ZeRO step")
+    total = int(setup.trainable_params * setup.weight_bytes / state_sharding(setup))
+    return Term("optimizer temporaries", total, 0, "one list of the parameters' size", "torch.optim foreach kernels")

@@ -1,0 +1,59 @@
+"""Which model a run config means: one set of facts, several plausible ones, or none with the reason."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from estimator.models.facts import (
+    ModelFacts,
+    decoders_near,
+    find_model,
+    from_arch,
+    is_listed,
+    nearest_models,
+    params_of,
+)
+from estimator.runconfig import RunConfig
+from estimator.sourced import Unknown
+
+
+@dataclass(frozen=True, slots=True)
+class ModelChoice:
+    """`readings` holds the plausible shapes, the likeliest first; empty means no number, and `reason` says why."""
+
+    readings: tuple[ModelFacts, ...]
+    id: str | None
+    params: int | None
+    source: str
+    reason: str = ""
+
+
+def choose_model(run: RunConfig) -> ModelChoice:
+    """By id, then by spelled-out shape, then by size alone."""
+    name = None if isinstance(run.model.value, Unknown) else run.model.value
+    params = None if isinstance(run.params.value, Unknown) else run.params.value
+    arch = {} if isinstance(run.arch.value, Unknown) else run.arch.value
+    if run.image_size.is_known and name is None:
+        return ModelChoice((), None, params, "", "an image model needs a listed model id")
+    if name is not None and (facts := find_model(name)) is not None:
+        if params is not None and not 0.5 < params / facts.params < 2:
+            facts = replace(facts, params=params, source=f"{facts.source}; size from {run.params.origin}")
+        return ModelChoice((facts,), name, facts.params, facts.source)
+    listed = params_of(name) if name is not None else None
+    size = params or listed
+    if (spelled := from_arch(arch, size, name)) is not None and not run.image_size.is_known:
+        return ModelChoice((spelled,), name, spelled.params, spelled.source)
+    if name is not None and is_listed(name):
+        return ModelChoice((), name, size, "models table", f"{name}: its family has no layer program yet")
+    if size is None or run.image_size.is_known:
+        return ModelChoice((), name, size, "", _unknown_model(name))
+    source = f"size from {run.params.origin}; shape like public models of that size"
+    return ModelChoice(tuple(replace(item, id=name) for item in decoders_near(size)), name, size, source)
+
+
+def _unknown_model(name: str | None) -> str:
+    if name is None:
+        return "no model is known: give a model id or a number of parameters"
+    close = nearest_models(name)
+    hint = f"; nearest: {', '.join(close)}" if close else ""
+    return f"model {name!r} is not in the table and its size is not given{hint}"

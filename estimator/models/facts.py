@@ -1,0 +1,248 @@
+"""What is known about a model: the row of a public id, or shapes that a run config spells out."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+from estimator.tables import number, rows
+
+_REQUIRED = ("hf_id", "family", "params_total", "layers", "hidden", "heads", "vocab", "source")
+# Words in a checkpoint's name that say how it was trained or stored, never what shape it has.
+_TRAINING_WORDS = frozenset(
+    {"instruct", "chat", "hf", "base", "it", "sft", "dpo", "rlhf", "gptq", "awq", "fp8", "int4", "int8", "bf16", "gguf"}
+    | {"bnb", "4bit", "8bit", "meta", "reasoning", "preview"}
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelFacts:
+    """Shape and size of one model. Counts are of the whole model; widths are of one layer."""
+
+    id: str | None
+    kind: str
+    params: int
+    layers: int
+    hidden: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    ffn: int
+    vocab: int
+    source: str
+    params_active: int | None = None
+    experts: int = 0
+    experts_per_token: int = 0
+    moe_ffn: int = 0
+    is_tied: bool = False
+    is_gated: bool = True
+    is_rms_norm: bool = True
+    is_parallel: bool = False
+    activation: str = "silu"
+    has_dropout: bool = False
+    norms: int = 2
+    has_qk_norm: bool = False
+    max_position: int | None = None
+    patch: int = 0
+    image: int = 0
+    is_guessed: bool = False
+
+    @property
+    def q_width(self) -> int:
+        """Width of the queries of one token."""
+        return self.heads * self.head_dim
+
+    @property
+    def kv_width(self) -> int:
+        """Width of the keys (and of the values) of one token."""
+        return self.kv_heads * self.head_dim
+
+    @property
+    def embedding_params(self) -> int:
+        """Token embedding, and the head where it is a matrix of its own."""
+        copies = 1 if self.is_tied or self.kind != "decoder" else 2
+        return min(self.vocab * self.hidden * copies, self.params)
+
+    @property
+    def block_params(self) -> int:
+        """Everything but embedding and head: what quantisation, pipeline stages and FSDP units divide."""
+        return max(self.params - self.embedding_params, 0)
+
+    @property
+    def layer_params(self) -> int:
+        """Parameters of one layer."""
+        return self.block_params // max(self.layers, 1)
+
+
+def find_model(name: str) -> ModelFacts | None:
+    """The facts of a public id; of the same name without its organisation; of the same model trained otherwise."""
+    exact, short, stem = _index()
+    key = name.strip().lower().rstrip("/")
+    row = exact.get(key) or short.get(key.rsplit("/", 1)[-1]) or stem.get(_stem(key))
+    if row is None:
+        return None
+    facts = _facts(row)
+    if facts is not None and row["hf_id"].lower() != key:
+        return replace(facts, source=f"{facts.source}; read as {row['hf_id']}")
+    return facts
+
+
+def is_listed(name: str) -> bool:
+    """Whether the table has a row for `name`, even one of a family that has no layer program."""
+    exact, short, stem = _index()
+    key = name.strip().lower()
+    return key in exact or key.rsplit("/", 1)[-1] in short or _stem(key) in stem
+
+
+def params_of(name: str) -> int | None:
+    """The parameter count of a listed model of any family."""
+    exact, short, stem = _index()
+    key = name.strip().lower()
+    row = exact.get(key) or short.get(key.rsplit("/", 1)[-1]) or stem.get(_stem(key))
+    return int(number(row, "params_total") or 0) or None if row else None
+
+
+def listed_models() -> list[dict[str, Any]]:
+    """Every row, for listing."""
+    return [
+        {
+            "id": row["hf_id"],
+            "params": int(number(row, "params_total") or 0),
+            "family": row["family"],
+            "kind": _kind(row),
+        }
+        for row in rows("models", _REQUIRED)
+    ]
+
+
+def nearest_models(name: str, limit: int = 3) -> list[str]:
+    """Listed ids that look like `name`."""
+    short = {row["hf_id"].rsplit("/", 1)[-1].lower(): row["hf_id"] for row in rows("models", _REQUIRED)}
+    close = difflib.get_close_matches(name.lower().rsplit("/", 1)[-1], short, n=limit, cutoff=0.6)
+    return [short[item] for item in close]
+
+
+def decoders_near(params: int, limit: int = 8) -> list[ModelFacts]:
+    """Dense public decoders closest in size, scaled to `params`: what a model of that size plausibly looks like."""
+    known = [facts for row in rows("models", _REQUIRED) if (facts := _facts(row)) is not None]
+    dense = [facts for facts in known if facts.kind == "decoder" and not facts.experts]
+    dense.sort(
+        key=lambda facts: abs(facts.params / params - 1) if facts.params > params else abs(params / facts.params - 1)
+    )
+    shapes: dict[tuple[int, int, int, int], ModelFacts] = {}
+    for facts in dense:
+        shapes.setdefault((facts.layers, facts.hidden, facts.ffn, facts.vocab), facts)
+    return [_scaled(facts, params) for facts in list(shapes.values())[:limit]]
+
+
+def from_arch(arch: Mapping[str, int | bool], params: int | None, name: str | None) -> ModelFacts | None:
+    """Facts spelled out by a run config; None when layers and hidden width are not both there."""
+    layers, hidden = int(arch.get("layers", 0)), int(arch.get("hidden", 0))
+    if not layers or not hidden:
+        return None
+    heads = int(arch.get("heads", max(hidden // 128, 1)))
+    ffn, vocab = int(arch.get("ffn", 4 * hidden)), int(arch.get("vocab", 50257))
+    head_dim = int(arch.get("head_dim", max(hidden // heads, 1)))
+    experts = int(arch.get("experts", 0))
+    is_gated = _looks_gated(layers, hidden, ffn, vocab, params)
+    counted = _count(layers, hidden, ffn, vocab, is_gated, bool(arch.get("tied_embeddings", False)))
+    return ModelFacts(
+        id=name, kind="decoder", params=params or counted, layers=layers, hidden=hidden, heads=heads,
+        kv_heads=int(arch.get("kv_heads", heads)), head_dim=head_dim, ffn=ffn, vocab=vocab, source="run config (arch)",
+        experts=experts, experts_per_token=int(arch.get("experts_per_token", 0)), moe_ffn=int(arch.get("moe_ffn", 0)),
+        is_tied=bool(arch.get("tied_embeddings", False)), is_gated=is_gated, is_rms_norm=is_gated,
+        activation="silu" if is_gated else "gelu", is_guessed=params is None,
+    )  # fmt: skip
+
+
+def _looks_gated(layers: int, hidden: int, ffn: int, vocab: int, params: int | None) -> bool:
+    if params is None:
+        return ffn < 4 * hidden
+    options = {is_gated: _count(layers, hidden, ffn, vocab, is_gated, False) for is_gated in (True, False)}
+    return min(options, key=lambda is_gated: abs(options[is_gated] - params))
+
+
+def _count(layers: int, hidden: int, ffn: int, vocab: int, is_gated: bool, is_tied: bool) -> int:
+    per_layer = 4 * hidden * hidden + (3 if is_gated else 2) * hidden * ffn
+    return layers * per_layer + vocab * hidden * (1 if is_tied else 2)
+
+
+def _scaled(facts: ModelFacts, params: int) -> ModelFacts:
+    """The same proportions at another size: depth takes up the difference."""
+    per_layer = max(facts.layer_params, 1)
+    layers = max(round((params - facts.embedding_params) / per_layer), 1)
+    return replace(facts, id=None, params=params, layers=layers, is_guessed=True, source=f"shape like {facts.id}")
+
+
+def _stem(name: str) -> str:
+    words = re.split(r"[-_.\s]+", name.lower().rsplit("/", 1)[-1])
+    kept = [word for word in words if word and word not in _TRAINING_WORDS and not re.fullmatch(r"v\d+|\d{4}", word)]
+    return "-".join(kept)
+
+
+_Table = dict[str, dict[str, str]]
+
+
+@lru_cache(maxsize=1)
+def _index() -> tuple[_Table, _Table, _Table]:
+    exact: _Table = {}
+    short: _Table = {}
+    stem: _Table = {}
+    for row in rows("models", _REQUIRED):
+        key = row["hf_id"].lower()
+        exact[key] = row
+        short.setdefault(key.rsplit("/", 1)[-1], row)
+        stem.setdefault(_stem(key), row)
+    return exact, short, stem
+
+
+@lru_cache(maxsize=1)
+def _families() -> _Table:
+    return {row["family"]: row for row in rows("families", ("family", "kind", "norms"))}
+
+
+def _kind(row: dict[str, str]) -> str:
+    family = _families().get(row["family"])
+    if family is not None:
+        return family["kind"]
+    is_hybrid = "linear_attention" in row["attention"] or "MLA" in row["attention"] or "sparse" in row["attention"]
+    is_text = row["family"].endswith("ForCausalLM") and not row["vision"] and not row["enc_dec"]
+    return "decoder" if is_text and not is_hybrid else "other"
+
+
+def _first_int(text: str) -> int:
+    match = re.search(r"\d+", text)
+    return int(match[0]) if match else 0
+
+
+def _facts(row: dict[str, str]) -> ModelFacts | None:
+    """None for a family without a layer program, or a row that does not say its shape."""
+    kind = _kind(row)
+    layers, hidden, heads = (int(number(row, name) or 0) for name in ("layers", "hidden", "heads"))
+    if kind == "other" or not (layers and hidden and heads):
+        return None
+    family = _families().get(row["family"], {"norms": "2", "qk_norm": "", "is_parallel": ""})
+    active = number(row, "params_active")
+    return ModelFacts(
+        id=row["hf_id"], kind=kind, params=int(number(row, "params_total") or 0), layers=layers, hidden=hidden,
+        heads=heads, kv_heads=int(number(row, "kv_heads") or heads),
+        head_dim=_first_int(row["head_dim"]) or hidden // heads,
+        ffn=int(number(row, "ffn_intermediate") or 4 * hidden), vocab=int(number(row, "vocab") or 0),
+        source=f"models table: {row['source'][:80]}", params_active=int(active) if active else None,
+        experts=int(number(row, "n_experts") or 0), experts_per_token=int(number(row, "experts_per_token") or 0),
+        moe_ffn=_first_int(row["moe_ffn"]), is_tied=row["tie_word_embeddings"] == "True",
+        is_gated=row["gated_mlp"] == "True", is_rms_norm=row["norm"] == "RMSNorm", activation=row["activation"],
+        is_parallel=family["is_parallel"] == "True", has_dropout=row["uses_dropout"] not in ("", "none"),
+        norms=int(family["norms"]), has_qk_norm=family["qk_norm"] == "True",
+        max_position=int(number(row, "max_position") or 0) or None, patch=_setting(row["vision"], "patch"),
+        image=_setting(row["vision"], "image"),
+    )  # fmt: skip
+
+
+def _setting(text: str, name: str) -> int:
+    match = re.search(rf"\b{name}=(\d+)", text)
+    return int(match[1]) if match else 0

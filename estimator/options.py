@@ -1,0 +1,77 @@
+"""The option grammar that ``preflight estimate`` and ``/preflight estimate`` share, made from the vocabulary."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NoReturn
+
+from analyzer.errors import InputError
+from estimator.runconfig import RunConfig
+from estimator.sourced import Origin
+from estimator.vocabulary import WORDS, Word, options
+
+
+class _Parser(argparse.ArgumentParser):
+    """Errors go to the person who wrote the words, not to a terminal."""
+
+    def error(self, message: str) -> NoReturn:
+        raise InputError(message)
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """One option per word. Values stay text: `run_from` reads them with the vocabulary."""
+    for word in WORDS:
+        if word.options:
+            _add(parser, word)
+
+
+def _add(parser: argparse.ArgumentParser, word: Word) -> None:
+    choices = [str(item) for item in word.schema.get("enum", ()) if item is not None]
+    text = f"{word.help}: {', '.join(choices)}" if choices else word.help
+    metavar = word.options[0].lstrip("-").replace("-", "_").upper()
+    if word.is_list:
+        parser.add_argument(*word.options, dest=word.name, metavar=metavar, action="append", help=text)
+    elif word.is_flag:
+        parser.add_argument(*word.options, dest=word.name, metavar="YES", nargs="?", const="true", help=text)
+    else:
+        parser.add_argument(*word.options, dest=word.name, metavar=metavar, help=text)
+
+
+def run_from(values: Mapping[str, Any], base: RunConfig | None = None) -> RunConfig:
+    """The parsed options as a run config, over `base`."""
+    run = base or RunConfig()
+    for word in WORDS:
+        value = values.get(word.name)
+        if value is not None:
+            shown = "" if word.is_flag and value == "true" else f" {', '.join(value) if word.is_list else value}"
+            origin = Origin(f"{word.options[0]}{shown}")
+            run = run.overridden_by(RunConfig.from_document({word.name: value}, origin))
+    return run
+
+
+def parse_words(words: Sequence[str], base: Mapping[str, Any] | None = None) -> RunConfig:
+    """GPU names and options, in any order, over the document `base`. Raises `InputError` naming the word."""
+    parser = _Parser(prog="estimate", add_help=False, allow_abbrev=False)
+    parser.add_argument("names", nargs="*")
+    add_options(parser)
+    parsed, strange = parser.parse_known_intermixed_args(list(words))
+    if strange:
+        raise InputError(unknown_option(strange[0]))
+    values = vars(parsed)
+    names = list(values.pop("names"))
+    if names:
+        values["gpu"] = [*names, *(values["gpu"] or [])]
+    start = RunConfig.from_document(base, Origin("run config")) if base is not None else None
+    run = run_from(values, start)
+    if names:
+        run = replace(run, gpu=replace(run.gpu, origin=Origin(" ".join(names))))
+    return run
+
+
+def unknown_option(option: str) -> str:
+    """The message for an option we do not have."""
+    close = difflib.get_close_matches(option.split("=")[0], options(), n=2, cutoff=0.5)
+    return f"unknown option {option[:60]!r}" + (f"; nearest: {', '.join(close)}" if close else "")

@@ -1,0 +1,22 @@
+"""Interval against capacity. Only a floor above what the card has says ``exceeds``; everything unsure says so."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from estimator.report import Interval, Verdict
+
+
+def verdict_for(peak: Interval | None, usable_bytes: int | None) -> Verdict:
+    """fits: even the high end; exceeds: even the floor; borderline: between; unknown: no number or no target."""
+    if peak is None or usable_bytes is None:
+        return "unknown"
+    if peak.floor > usable_bytes:
+        return "exceeds"
+    return "fits" if peak.high <= usable_bytes else "borderline"
+
+
+def overall(verdicts: Collection[Verdict]) -> Verdict:
+    """The least favourable of several readings of the target."""
+    rank: dict[Verdict, int] = {"fits": 0, "unknown": 1, "borderline": 2, "exceeds": 3}
+    return max(verdicts, key=lambda verdict: rank[verdict], default="unknown")
