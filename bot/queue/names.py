@@ -1,0 +1,17 @@
+"""The names of our queues and of the only functions a worker runs. Imported by the receiver: no job code here."""
+
+from __future__ import annotations
+
+FAST = "preflight-fast"
+"""Early check runs, reactions, commands: seconds, never behind an analysis."""
+REVIEW = "preflight-review"
+
+OPEN_REVIEW = "bot.queue.jobs.open_review"
+REVIEW_PULL = "bot.queue.jobs.review_pull"
+CLOSE_PULL = "bot.queue.jobs.close_pull"
+RUN_COMMAND = "bot.queue.jobs.run_command"
+RERUN = "bot.queue.jobs.rerun"
+MERGE_GROUP = "bot.queue.jobs.merge_group"
+DROP_TOKENS = "bot.queue.jobs.drop_tokens"
+
+JOBS = frozenset({OPEN_REVIEW, REVIEW_PULL, CLOSE_PULL, RUN_COMMAND, RERUN, MERGE_GROUP, DROP_TOKENS})

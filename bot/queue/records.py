@@ -1,0 +1,82 @@
+"""The record of a review that is not concluded yet: what the sweeper needs when everything else died.
+
+Written before the job is queued, dropped after its check runs are concluded. A review is named
+``{repo_id}-{number}-{sha}-{generation}``, which is also the end of its job ids.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import asdict, dataclass, replace
+
+from bot.store import HEARTBEAT_TTL, RECORD_TTL, Client, Keys
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """`runs` maps check names to check run ids already created; `tries` counts jobs queued for it."""
+
+    installation_id: int
+    repo_id: int
+    full_name: str
+    number: int
+    head_sha: str
+    generation: int
+    delivery: str
+    runs: dict[str, int]
+    tries: int = 0
+    waits: int = 0
+    """Times it was put off because a service did not answer."""
+
+    @property
+    def name(self) -> str:
+        return f"{self.repo_id}-{self.number}-{self.head_sha}-{self.generation}"
+
+
+class Records:
+    """The records in Redis. The deadline is the time at which the sweeper looks at a review."""
+
+    def __init__(self, client: Client, keys: Keys) -> None:
+        self._client = client
+        self._keys = keys
+
+    def save(self, record: Record, deadline: float) -> None:
+        pipe = self._client.pipeline()
+        pipe.set(self._keys.record(record.name), json.dumps(asdict(record)), ex=RECORD_TTL)
+        pipe.zadd(self._keys.open_reviews(), {record.name: deadline})
+        pipe.execute()
+
+    def load(self, name: str) -> Record | None:
+        """None once the review is concluded (or Redis was flushed)."""
+        text = self._client.get(self._keys.record(name))
+        return Record(**json.loads(text)) if text else None
+
+    def drop(self, name: str) -> None:
+        pipe = self._client.pipeline()
+        pipe.delete(self._keys.record(name), self._keys.heartbeat(name))
+        pipe.zrem(self._keys.open_reviews(), name)
+        pipe.execute()
+
+    def add_run(self, name: str, check: str, run_id: int) -> None:
+        """Remember a check run, keeping the deadline."""
+        if record := self.load(name):
+            updated = replace(record, runs={**record.runs, check: run_id})
+            self._client.set(self._keys.record(name), json.dumps(asdict(updated)), ex=RECORD_TTL)
+
+    def beat(self, name: str, orphan_after: float) -> None:
+        """The job is alive: the sweeper need not look before `orphan_after` seconds from now."""
+        now = time.time()
+        pipe = self._client.pipeline()
+        pipe.set(self._keys.heartbeat(name), repr(now), ex=HEARTBEAT_TTL)
+        pipe.zadd(self._keys.open_reviews(), {name: now + orphan_after}, xx=True)
+        pipe.execute()
+
+    def due(self, now: float) -> list[str]:
+        """Reviews whose deadline has passed."""
+        return [name.decode() for name in self._client.zrangebyscore(self._keys.open_reviews(), "-inf", now)]
+
+    def of_pull(self, repo_id: int, number: int) -> list[str]:
+        """Open reviews of one pull request."""
+        names = (name.decode() for name in self._client.zrange(self._keys.open_reviews(), 0, -1))
+        return [name for name in names if name.startswith(f"{repo_id}-{number}-")]

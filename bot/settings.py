@@ -1,0 +1,195 @@
+"""Environment -> settings, once. Secrets are in a type that does not print; one that is missing refuses to start.
+
+The web process needs only the webhook secret; the app's private key is read by workers alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from bot.errors import InputError
+
+T = TypeVar("T")
+_MIN_SECRET_LENGTH = 16
+_WELL_KNOWN = frozenset({"development", "secret", "changeme", "change-me", "password", "webhook-secret"})
+
+
+class Secret:
+    """A value that neither prints nor pickles; `reveal` is the only way to it."""
+
+    __slots__ = ("__value",)
+
+    def __init__(self, value: str) -> None:
+        self.__value = value
+
+    def reveal(self) -> str:
+        return self.__value
+
+    def __repr__(self) -> str:
+        return "Secret(…)"
+
+    __str__ = __repr__
+
+    def __format__(self, spec: str) -> str:
+        return repr(self)
+
+    def __reduce__(self) -> str:
+        raise TypeError("a Secret is not to be pickled")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebSettings:
+    """What the receiver needs. `webhook_secrets` is the current one and, while rotating, the previous one."""
+
+    redis_url: str
+    webhook_secrets: tuple[Secret, ...]
+    app_id: int | None
+    namespace: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """How fast one installation is written to. GitHub: >= 1 s between writes, 80 a minute, 500 an hour."""
+
+    seconds_between_writes: float = 1.0
+    writes_per_minute: int = 80
+    writes_per_hour: int = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerTimes:
+    """Seconds. Why these: `bot.queue.worker` and `bot.queue.sweep`."""
+
+    worker_ttl: int = 45
+    maintenance: int = 30
+    job_monitoring: int = 5
+    sweep: float = 30.0
+    review_timeout: int = 600
+    """A review job is stopped after this."""
+    child_wall: float = 240.0
+    """The child that analyses code is stopped after this."""
+    heartbeat: float = 5.0
+    """A running job says so this often; one silent for `orphan_after` is dead."""
+    orphan_after: float = 45.0
+    queued_patience: float = 900.0
+    """A review that no worker took for this long is concluded by the sweeper."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerSettings:
+    """What a worker needs."""
+
+    redis_url: str
+    namespace: str
+    app_id: str
+    private_key: Secret
+    api_url: str
+    verify: bool | str
+    """TLS: True, or the path of a CA file (self-signed GHES)."""
+    pace: Pace
+    times: WorkerTimes
+
+
+def web_settings(environment: Mapping[str, str]) -> WebSettings:
+    """Raises `InputError`, naming the variable, for one that is missing or no good."""
+    secrets = [_strong("PREFLIGHT_WEBHOOK_SECRET", _required(environment, "PREFLIGHT_WEBHOOK_SECRET"))]
+    if previous := _find(environment, "PREFLIGHT_WEBHOOK_SECRET_PREVIOUS"):
+        secrets.append(_strong("PREFLIGHT_WEBHOOK_SECRET_PREVIOUS", previous))
+    app_id = environment.get("PREFLIGHT_APP_ID", "").strip()
+    return WebSettings(
+        redis_url=redis_url(environment),
+        webhook_secrets=tuple(secrets),
+        app_id=int(app_id) if app_id.isdecimal() else None,
+        namespace=_namespace(environment),
+    )
+
+
+def worker_settings(environment: Mapping[str, str]) -> WorkerSettings:
+    """Raises `InputError`, naming the variable, for one that is missing or no good."""
+    key = _required(environment, "PREFLIGHT_PRIVATE_KEY").replace("\\n", "\n")
+    if "PRIVATE KEY-----" not in key:
+        raise InputError("PREFLIGHT_PRIVATE_KEY: not a PEM private key (the file GitHub gave for the app)")
+    api_url = environment.get("GITHUB_API_URL", "").strip() or "https://api.github.com"
+    if not api_url.startswith(("https://", "http://")):
+        raise InputError(f"GITHUB_API_URL: not an http(s) address: {api_url!r}")
+    return WorkerSettings(
+        redis_url=redis_url(environment),
+        namespace=_namespace(environment),
+        app_id=_required(environment, "PREFLIGHT_APP_ID"),
+        private_key=Secret(key),
+        api_url=api_url.rstrip("/"),
+        verify=environment.get("PREFLIGHT_CA_FILE") or True,
+        pace=Pace(
+            seconds_between_writes=_number(environment, "PREFLIGHT_SECONDS_BETWEEN_WRITES", float, 1.0),
+            writes_per_minute=_number(environment, "PREFLIGHT_WRITES_PER_MINUTE", int, 80),
+            writes_per_hour=_number(environment, "PREFLIGHT_WRITES_PER_HOUR", int, 500),
+        ),
+        times=_times(environment),
+    )
+
+
+def redis_url(environment: Mapping[str, str]) -> str:
+    """``REDIS_URL``; `bot.redis_server` starts a server and sets it where there is none."""
+    url = environment.get("REDIS_URL", "").strip()
+    if not url:
+        raise InputError("REDIS_URL is not set (redis://host:port/0 or unix:///path/of/socket)")
+    if not url.startswith(("redis://", "rediss://", "unix://")):
+        raise InputError("REDIS_URL: must start with redis://, rediss:// or unix://")
+    return url
+
+
+def _times(environment: Mapping[str, str]) -> WorkerTimes:
+    default = WorkerTimes()
+    return WorkerTimes(
+        worker_ttl=_number(environment, "PREFLIGHT_WORKER_TTL", int, default.worker_ttl),
+        maintenance=_number(environment, "PREFLIGHT_MAINTENANCE_SECONDS", int, default.maintenance),
+        sweep=_number(environment, "PREFLIGHT_SWEEP_SECONDS", float, default.sweep),
+        review_timeout=_number(environment, "PREFLIGHT_REVIEW_TIMEOUT", int, default.review_timeout),
+        child_wall=_number(environment, "PREFLIGHT_ANALYSIS_TIMEOUT", float, default.child_wall),
+        heartbeat=_number(environment, "PREFLIGHT_HEARTBEAT_SECONDS", float, default.heartbeat),
+        orphan_after=_number(environment, "PREFLIGHT_ORPHAN_SECONDS", float, default.orphan_after),
+        queued_patience=_number(environment, "PREFLIGHT_QUEUED_PATIENCE", float, default.queued_patience),
+    )
+
+
+def _namespace(environment: Mapping[str, str]) -> str:
+    return environment.get("PREFLIGHT_NAMESPACE", "preflight")
+
+
+def _find(environment: Mapping[str, str], name: str) -> str | None:
+    """The variable, or the content of the file that NAME_FILE points at."""
+    if path := environment.get(f"{name}_FILE"):
+        try:
+            return Path(path).read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(f"{name}_FILE: {type(error).__name__} reading {path}") from None
+    return environment.get(name, "").strip() or None
+
+
+def _required(environment: Mapping[str, str], name: str) -> str:
+    value = _find(environment, name)
+    if not value:
+        raise InputError(f"{name} (or {name}_FILE) is not set")
+    return value
+
+
+def _strong(name: str, value: str) -> Secret:
+    if len(value) < _MIN_SECRET_LENGTH or value.lower() in _WELL_KNOWN:
+        raise InputError(f"{name}: too weak, use at least {_MIN_SECRET_LENGTH} random characters")
+    return Secret(value)
+
+
+def _number(environment: Mapping[str, str], name: str, kind: Callable[[str], T], default: T) -> T:
+    text = environment.get(name, "").strip()
+    if not text:
+        return default
+    try:
+        value = kind(text)
+    except ValueError:
+        raise InputError(f"{name}: not a number: {text!r}") from None
+    if not 0 <= float(text) < 1e6:
+        raise InputError(f"{name}: out of range: {text!r}")
+    return value

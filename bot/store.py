@@ -1,0 +1,96 @@
+"""Every Redis key of the bot, its type and its expiry. rq's own keys (``rq:…``) are rq's.
+
+What people decided and what was posted is also on GitHub: all of this may be lost without a wrong review.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import redis
+
+DAY = 86_400
+CLAIM_TTL = 7 * DAY
+"""GitHub's window for a redelivery is 3 days (30 in older documents)."""
+GENERATION_TTL = 90 * DAY
+RECORD_TTL = 7 * DAY
+BLOB_TTL = 7 * DAY
+BLOB_MAX_BYTES = 1 << 20
+TREE_TTL = DAY
+HEARTBEAT_TTL = 600
+WRITES_TTL = 3_700
+
+Client = redis.Redis
+"""Always a client with ``decode_responses=False``: bytes come back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """Names. `space` separates deployments that share one server."""
+
+    space: str = "preflight"
+
+    def claim(self, delivery: str) -> str:
+        """string, CLAIM_TTL: this delivery was accepted."""
+        return f"{self.space}:claim:{delivery}"
+
+    def generation(self, repo_id: int, number: int) -> str:
+        """integer, GENERATION_TTL: INCR for each review asked for; an older one is superseded."""
+        return f"{self.space}:gen:{repo_id}:{number}"
+
+    def record(self, review: str) -> str:
+        """string (JSON of `bot.queue.records.Record`), RECORD_TTL: a review that is not concluded yet."""
+        return f"{self.space}:review:{review}"
+
+    def open_reviews(self) -> str:
+        """zset review -> deadline (epoch seconds), no expiry: members go when their review is concluded."""
+        return f"{self.space}:reviews"
+
+    def heartbeat(self, review: str) -> str:
+        """string (epoch seconds), HEARTBEAT_TTL: the job of this review is alive."""
+        return f"{self.space}:beat:{review}"
+
+    def answered(self, comment_id: int, repo_id: int) -> str:
+        """string, CLAIM_TTL: this slash command was answered."""
+        return f"{self.space}:answered:{repo_id}:{comment_id}"
+
+    def token(self, installation_id: int, scope: str) -> str:
+        """string (Fernet), until 300 s before GitHub's expiry: an installation token of one scope."""
+        return f"{self.space}:token:{installation_id}:{scope}"
+
+    def blob(self, repo_id: int, sha: str) -> str:
+        """string (the bytes), BLOB_TTL, at most BLOB_MAX_BYTES: a git blob. Per repository: no reads across them."""
+        return f"{self.space}:blob:{repo_id}:{sha}"
+
+    def tree(self, repo_id: int, sha: str) -> str:
+        """string (zlib JSON), TREE_TTL: the recursive listing of a commit's tree."""
+        return f"{self.space}:tree:{repo_id}:{sha}"
+
+    def publisher(self, installation_id: int) -> str:
+        """string (token), expiry of the lease: who writes to this installation now."""
+        return f"{self.space}:publisher:{installation_id}"
+
+    def fence(self, installation_id: int) -> str:
+        """integer, GENERATION_TTL: INCR for each lease given."""
+        return f"{self.space}:fence:{installation_id}"
+
+    def writes(self, installation_id: int) -> str:
+        """zset of write times, WRITES_TTL: the sliding window of the write budget."""
+        return f"{self.space}:writes:{installation_id}"
+
+    def pause(self, installation_id: int) -> str:
+        """string (epoch seconds), until then: GitHub asked us to wait."""
+        return f"{self.space}:pause:{installation_id}"
+
+    def sweeper(self) -> str:
+        """string (token), expiry of the lease: which supervisor sweeps."""
+        return f"{self.space}:sweeper"
+
+
+def connect(url: str, *, timeout: float | None = None) -> Client:
+    """A client. `timeout` in seconds bounds connecting and every answer; None is for blocking workers."""
+    options: dict[str, Any] = {"socket_connect_timeout": timeout or 5}
+    if timeout is not None:
+        options |= {"socket_timeout": timeout, "retry": None}
+    return redis.Redis.from_url(url, **options)

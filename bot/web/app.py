@@ -1,0 +1,28 @@
+"""The receiver: a Flask factory. One route group per file; no GitHub call and no analysis behind any of them."""
+
+from __future__ import annotations
+
+import logging
+import os
+
+from flask import Flask
+
+from bot.redact import install_redaction
+from bot.settings import WebSettings, web_settings
+from bot.store import Keys, connect
+from bot.web import health, webhook
+
+_REDIS_TIMEOUT = 2.0
+"""Seconds. GitHub hangs up after 10: a Redis that is gone must be a quick 503, which can be redelivered."""
+
+
+def create_app(settings: WebSettings | None = None) -> Flask:
+    """The application. Without `settings` they are read from the environment; a missing secret is an `InputError`."""
+    settings = settings or web_settings(os.environ)
+    install_redaction(logging.getLogger())
+    app = Flask("preflight", static_folder=None)
+    app.config["MAX_CONTENT_LENGTH"] = webhook.MAX_BODY_BYTES
+    client = connect(settings.redis_url, timeout=_REDIS_TIMEOUT)
+    app.register_blueprint(webhook.blueprint(settings, client, Keys(settings.namespace)))
+    app.register_blueprint(health.blueprint(client))
+    return app

@@ -1,0 +1,115 @@
+"""``POST /webhook``: size, content type, signature over the raw bytes, JSON, claim, one small job, 202.
+
+The order matters: nothing is parsed before the signature is right, and nothing is queued before it is claimed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+import redis
+from flask import Blueprint, Response, jsonify, request
+from werkzeug.exceptions import RequestEntityTooLarge
+
+from bot import intents
+from bot.errors import InputError
+from bot.intents import Ignore, Intent
+from bot.queue.claims import Claims, is_delivery_id
+from bot.queue.enqueue import Enqueuer
+from bot.settings import Secret, WebSettings
+from bot.store import Client, Keys
+
+MAX_BODY_BYTES = 25 * 1024 * 1024
+"""GitHub does not send a larger payload at all."""
+_log = logging.getLogger("preflight.webhook")
+Answer = tuple[Response, int]
+
+
+def signature_is_right(body: bytes, header: str | None, secrets: Sequence[Secret]) -> bool:
+    """``X-Hub-Signature-256`` against the current and the previous secret, in constant time.
+
+    Bytes are compared: `hmac.compare_digest` of str raises on a header that is not ASCII.
+    """
+    given = (header or "").encode("utf-8", "surrogateescape")
+    right = False
+    for secret in secrets:
+        expected = hmac.new(secret.reveal().encode(), body, hashlib.sha256).hexdigest()
+        right |= hmac.compare_digest(given, b"sha256=" + expected.encode())
+    return right
+
+
+def blueprint(settings: WebSettings, client: Client, keys: Keys) -> Blueprint:
+    """The route, bound to its settings and Redis."""
+    routes = Blueprint("webhook", __name__)
+    receiver = _Receiver(settings, Claims(client, keys), Enqueuer(client, keys))
+    routes.add_url_rule("/webhook", "receive", receiver.receive, methods=["POST"])
+    return routes
+
+
+class _Receiver:
+    def __init__(self, settings: WebSettings, claims: Claims, enqueuer: Enqueuer) -> None:
+        self._settings = settings
+        self._claims = claims
+        self._enqueuer = enqueuer
+
+    def receive(self) -> Answer:
+        if request.mimetype != "application/json":
+            return _say(415, "set the webhook's content type to application/json")
+        try:
+            body = request.get_data(cache=False)  # a chunked body is counted while it is read
+        except RequestEntityTooLarge:
+            return _say(413, "body over 25 MiB")
+        if not signature_is_right(body, request.headers.get("X-Hub-Signature-256"), self._settings.webhook_secrets):
+            return _say(401, "signature missing or wrong")
+        event = request.headers.get("X-GitHub-Event", "")
+        delivery = request.headers.get("X-GitHub-Delivery", "")
+        if not is_delivery_id(delivery):
+            return _say(400, "X-GitHub-Delivery missing or malformed")
+        try:
+            payload = json.loads(body)
+            if not isinstance(payload, dict):
+                raise InputError("payload: not a JSON object")
+            intent = intents.read(event, payload, self._settings.app_id)
+        except (ValueError, RecursionError):
+            return _say(400, "body is not JSON")
+        except InputError as error:
+            return _say(400, str(error))
+        if event == "ping":
+            return _say(200, "pong")
+        return self._accept(intent, event, delivery)
+
+    def _accept(self, intent: Intent, event: str, delivery: str) -> Answer:
+        if isinstance(intent, Ignore):
+            return _say(202, "ignored", reason=intent.reason)
+        try:
+            if not self._claims.claim(delivery):
+                return _say(202, "already accepted")
+            job_id = self._enqueue(intent, delivery)
+        except redis.RedisError as error:
+            _log.error("delivery=%s event=%s not queued: %s", delivery, event, type(error).__name__)
+            return _say(503, "queue unavailable, redeliver later")
+        _log.info("delivery=%s event=%s intent=%s job=%s", delivery, event, type(intent).__name__, job_id)
+        return _say(202, "accepted", job=job_id)
+
+    def _enqueue(self, intent: Intent, delivery: str) -> str | None:
+        try:
+            return self._enqueuer.intent(intent, delivery)
+        except BaseException:
+            # The same GUID comes again on a redelivery: it must not find its own dead claim.
+            self._release(delivery)
+            raise
+
+    def _release(self, delivery: str) -> None:
+        try:
+            self._claims.release(delivery)
+        except redis.RedisError:
+            _log.error("delivery=%s claim not released: it blocks redelivery until it expires", delivery)
+
+
+def _say(status: int, message: str, **more: Any) -> Answer:
+    return jsonify({"message": message, **{key: value for key, value in more.items() if value is not None}}), status

@@ -1,0 +1,1 @@
+"""Analysis in a child process with limits: no secrets, no network, and its death is not ours."""
