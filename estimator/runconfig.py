@@ -26,6 +26,7 @@ class RunConfig:
 
     model: Sourced[str] = UNSET
     params: Sourced[int] = UNSET
+    category: Sourced[str] = UNSET
     arch: Sourced[Mapping[str, int | bool]] = UNSET
     task: Sourced[str] = UNSET
     micro_batch: Sourced[int] = UNSET

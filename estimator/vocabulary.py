@@ -192,6 +192,7 @@ WORDS: tuple[Word, ...] = (
          help="number of parameters, such as 7B", options=("--params",), aliases=("num_params",)),
     Word(name="params_b", parse=_billions, schema={"type": ["number", "null"]},
          help="number of parameters in billions"),
+    Word(name="category", parse=_name, schema=_STRING, help="kind of model where the id does not say it"),
     Word(name="arch", parse=_arch, schema={"type": ["object", "null"]}, help="layer counts and widths"),
     Word(name="task", **_choice(TASKS, _TASK_SPELLINGS), help="train, infer or generate", options=("--mode",),
          aliases=("mode",)),
@@ -258,7 +259,7 @@ WORDS: tuple[Word, ...] = (
 
 NOTES = frozenset(
     {
-        "version", "id", "source", "src_key", "family", "category", "group", "split", "quality", "extra", "unit_note",
+        "version", "id", "source", "src_key", "family", "group", "split", "quality", "extra", "unit_note",
         "unknown_fields", "arch_source", "suspect", "measured_gib", "published_value", "measured_kind", "oom",
         "ran_only", "note", "notes", "origins", "unknowns", "path", "format", "command", "estimate", "$schema",
     }

@@ -98,9 +98,9 @@ def _shape(run: RunConfig, facts: ModelFacts, is_training: bool) -> Choices:
     batch = _open(1, 4, cheapest=(1,)) if is_training else _open(1, cheapest=(1,))
     limit = facts.max_position or 4096
     lengths = sorted({min(limit, length) for length in ((512, 1024, 2048) if is_training else (512, 2048, 4096))})
-    length = _open(lengths[len(lengths) // 2], *lengths, cheapest=(min(limit, 64),))
+    length = _open(lengths[len(lengths) // 2 if is_training else 0], *lengths, cheapest=(min(limit, 64),))
     if facts.kind == "vit":
-        length = Choice(_image_tokens(run, facts))
+        length = _image_tokens(run, facts)
     elif not is_training and run.max_context.is_known:
         length = Choice(run.max_context.value)
     else:
@@ -108,12 +108,14 @@ def _shape(run: RunConfig, facts: ModelFacts, is_training: bool) -> Choices:
     return {"micro_batch": _choose(run.micro_batch, batch, batch), "seq_len": length}
 
 
-def _image_tokens(run: RunConfig, facts: ModelFacts) -> int:
-    """Patches of the image and one class token."""
-    side = facts.image or 224
-    height, width = (side, side) if isinstance(run.image_size.value, Unknown) else run.image_size.value
+def _image_tokens(run: RunConfig, facts: ModelFacts) -> Choice:
+    """Patches of the image and one class token; without a size, the usual 224 or what the model was trained on."""
     patch = max(facts.patch, 1)
-    return max((height // patch) * (width // patch), 1) + 1
+    if not isinstance(run.image_size.value, Unknown):
+        height, width = run.image_size.value
+        return _fixed(max((height // patch) * (width // patch), 1) + 1)
+    sides = dict.fromkeys((min(facts.image or 224, 224), facts.image or 224))
+    return _open(*(max(side // patch, 1) ** 2 + 1 for side in sides))
 
 
 def _numbers(run: RunConfig, is_training: bool, method: str) -> Choices:
@@ -134,13 +136,15 @@ def _numbers(run: RunConfig, is_training: bool, method: str) -> Choices:
         "lora_rank": _choose(run.lora_rank, _open(16, 8, 64), _open(16, 8, 64)) if is_adapter else _fixed(8),
         "lora_targets": _targets(run) if is_adapter else _fixed("attention"),
         "kv_bytes": _fixed(kv_bytes),
+        "has_foreach_step": Choice(False, (False, True)) if is_training else _fixed(False),
+        "prompt_share": Choice(0.0, (0.0, 1.0)) if run.max_context.is_known or not is_training else _fixed(1.0),
     }
 
 
 def _targets(run: RunConfig) -> Choice:
     targets = run.lora_targets.value
     if isinstance(targets, Unknown):
-        return _open("all-linear", "attention")
+        return _open("attention", "all-linear")
     is_wide = any(_MLP_MODULE.search(name) for name in targets)
     return _fixed("all-linear" if is_wide else "attention")
 
@@ -162,7 +166,7 @@ def _parallel(run: RunConfig, world: int) -> Choices:
         "replicas": _fixed(replicas),
         "shards": _fixed(_degree(run.sharding_degree) if run.sharding_degree.is_known else replicas),
         "sharding": _choose(run.sharding, guess, guess),
-        "grad_accum": _choose(run.grad_accum, _fixed(1), _open(1, 2)),
+        "grad_accum": _choose(run.grad_accum, Choice(1, (1, 2)), _open(1, 2)),
         "offload": _choose(run.offload, _fixed("none"), _open("none", cheapest=("optimizer", "both"))),
     }
 

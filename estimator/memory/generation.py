@@ -20,7 +20,8 @@ def kv_cache(setup: Setup) -> Term:
 def forward_working_set(setup: Setup) -> Term:
     """One layer's intermediates over the whole prompt; nothing is kept for a backward pass."""
     one = layer(setup)
-    total = one.transient + 2 * one.boundary
+    share = setup.prompt_share if setup.task == "generate" else 1.0
+    total = (one.transient + 2 * one.boundary) * share
     return Term("prefill working set", int(total), 0, "widest layer intermediates over the prompt", "no_grad forward")
 
 

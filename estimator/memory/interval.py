@@ -79,31 +79,45 @@ def floor_bytes(setup: Setup) -> int:
     return max(moment.floor_bytes for moment in timeline(setup))
 
 
-def compute(found: candidates.Choices, architecture: str) -> Computed:
-    """Evaluate every plausible reading and add what the measured rows say about our error."""
+@dataclass(frozen=True, slots=True)
+class Raw:
+    """Live bytes as computed, before any residual: least, likeliest and most plausible reading, and the floor."""
+
+    floor: int
+    low: int
+    point: int
+    high: int
+    setup: Setup
+
+
+def raw(found: candidates.Choices, architecture: str) -> Raw:
+    """Evaluate the plausible readings."""
     point = candidates.typical(found, architecture)
     low = candidates.extreme(point, found, allocated_bytes, is_low=True)
     high = candidates.extreme(point, found, allocated_bytes, is_low=False)
     cheapest = candidates.extreme(point, found, floor_bytes, is_low=True, with_cheapest=True)
-    moments = timeline(point)
-    residual, reserve = residual_of(category_of(point)), residual_of("reserved-over-allocated")
-    numbers = (
-        allocated_bytes(low) * residual.low,
-        allocated_bytes(point) * residual.point,
-        allocated_bytes(high) * residual.high,
-    )
-    allocated = _interval(floor_bytes(cheapest), *numbers)
+    sizes = [allocated_bytes(setup) for setup in (low, point, high)]
+    return Raw(floor_bytes(cheapest), sizes[0], sizes[1], sizes[2], point)
+
+
+def compute(found: candidates.Choices, architecture: str) -> Computed:
+    """The plausible readings, and what the measured rows say about our error."""
+    sizes = raw(found, architecture)
+    residual, reserve = residual_of(category_of(sizes.setup)), residual_of("reserved-over-allocated")
+    numbers = (sizes.low * residual.low, sizes.point * residual.point, sizes.high * residual.high)
+    allocated = _interval(sizes.floor, *numbers)
     reserved = _interval(
         allocated.floor, numbers[0] * reserve.low, numbers[1] * reserve.point, numbers[2] * reserve.high
     )
-    context = runtime.context(point)
+    context = runtime.context(sizes.setup)
     occupied = Interval(
         reserved.floor + context.floor,
         reserved.low + context.floor,
         reserved.point + context.point,
         reserved.high + 2 * context.point - context.floor,
     )
-    return Computed(allocated, reserved, occupied, moments, peak(moments), point)
+    moments = timeline(sizes.setup)
+    return Computed(allocated, reserved, occupied, moments, peak(moments), sizes.setup)
 
 
 def _interval(floor: float, low: float, point: float, high: float) -> Interval:

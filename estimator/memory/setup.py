@@ -46,6 +46,8 @@ class Setup:
     steps_in_backward: bool
     loss_impl: str
     kv_bytes: float
+    has_foreach_step: bool
+    prompt_share: float  # of the context: nobody says how much is prompt and how much is generated
     architecture: str
 
     @property

@@ -59,6 +59,6 @@ def _activation_terms(setup: Setup) -> tuple[Term, Term]:
 
 def _autocast_copies(setup: Setup) -> float:
     """Autocast keeps a 16-bit copy of each fp32 matmul weight until its backward has run."""
-    if not setup.is_amp or setup.is_gathered or setup.is_compiled or setup.quantized_bytes is not None:
+    if not setup.is_amp or setup.is_gathered or setup.quantized_bytes is not None:
         return 0.0
     return 2.0 * setup.block_params

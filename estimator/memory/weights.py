@@ -104,5 +104,7 @@ def step_temporaries(setup: Setup) -> Term:
     if setup.has_master:
         total = int(setup.trainable_params * 4 / state_sharding(setup))
         return Term("optimizer temporaries", total, 0, "fp32 gradients of this rank's partition", "DeepSpeed ZeRO step")
+    if not setup.has_foreach_step:
+        return Term("optimizer temporaries", 0, 0, "a fused step updates in place", "torch.optim fused kernels")
     total = int(setup.trainable_params * setup.weight_bytes / state_sharding(setup))
     return Term("optimizer temporaries", total, 0, "one list of the parameters' size", "torch.optim foreach kernels")

@@ -16,6 +16,9 @@ from estimator.models.facts import (
 from estimator.runconfig import RunConfig
 from estimator.sourced import Unknown
 
+_NO_PROGRAM = ("video", "diffusion", "3d", "vision", "vlm", "rlhf", "enc-dec", "speech", "audio")
+"""Categories whose members are not a stack of text decoder layers: a size says nothing about their activations."""
+
 
 @dataclass(frozen=True, slots=True)
 class ModelChoice:
@@ -31,6 +34,9 @@ class ModelChoice:
 def choose_model(run: RunConfig) -> ModelChoice:
     """By id, then by spelled-out shape, then by size alone."""
     name = None if isinstance(run.model.value, Unknown) else run.model.value
+    category = "" if isinstance(run.category.value, Unknown) else run.category.value
+    if category.startswith(_NO_PROGRAM) and (name is None or find_model(name) is None):
+        return ModelChoice((), name, None, "", f"{category} models have no layer program yet")
     params = None if isinstance(run.params.value, Unknown) else run.params.value
     arch = {} if isinstance(run.arch.value, Unknown) else run.arch.value
     if run.image_size.is_known and name is None:

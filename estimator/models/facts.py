@@ -222,8 +222,10 @@ def _first_int(text: str) -> int:
 def _facts(row: dict[str, str]) -> ModelFacts | None:
     """None for a family without a layer program, or a row that does not say its shape."""
     kind = _kind(row)
+    if kind == "other":
+        return None
     layers, hidden, heads = (int(number(row, name) or 0) for name in ("layers", "hidden", "heads"))
-    if kind == "other" or not (layers and hidden and heads):
+    if not (layers and hidden and heads):
         return None
     family = _families().get(row["family"], {"norms": "2", "qk_norm": "", "is_parallel": ""})
     active = number(row, "params_active")
