@@ -6,17 +6,21 @@ Signatures are the contract between the rooms; bodies live in the modules named 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from analyzer.api import Files
 from analyzer.findings import Finding
+from estimator.impact import Impact, Impacts
 from estimator.report import Estimate, Interval, Verdict
 from estimator.runconfig import RunConfig
+
+if TYPE_CHECKING:
+    from estimator.launches import Found
 
 __all__ = [
     "Estimate",
     "Impact",
+    "Impacts",
     "Interval",
     "RunConfig",
     "Verdict",
@@ -26,36 +30,43 @@ __all__ = [
     "gpu_rows",
     "impact_finding",
     "instance_rows",
+    "launches",
     "model_rows",
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Impact:
-    """One launch config that a change touches: its estimate before and after, and the changed lines that moved it."""
-
-    path: str
-    line: int
-    command: tuple[str, ...]
-    base: Estimate | None
-    head: Estimate | None
-    moved: tuple[str, ...] = ()
-
-
-def affected(
-    base: Files, head: Files, changed: Collection[str], targets: Mapping[str, str] | None = None
-) -> tuple[Impact, ...]:
+def affected(base: Files, head: Files, changed: Collection[str], targets: Mapping[str, str] | None = None) -> Impacts:
     """Launch configs that `changed` touches directly or through their closure; those that did not move are left out.
 
     `targets` maps a partition, constraint, pool or runner label to a GPU or instance name (from the base branch's
-    Preflight config).
+    Preflight config). The answer is a tuple of `Impact`; its `notes` name the files that could not be read. Never
+    raises for what a file holds.
     """
-    raise NotImplementedError
+    from estimator.affected import affected as find
+
+    return find(base, head, changed, targets)
 
 
 def impact_finding(impact: Impact) -> Finding | None:
     """PF501 at the launch config where the head exceeds its target in every reading; else None."""
-    raise NotImplementedError
+    from estimator.finding import impact_finding as build
+
+    return build(impact)
+
+
+def launches(
+    files: Files,
+    paths: Sequence[str] | None = None,
+    command: str | None = None,
+    targets: Mapping[str, str] | None = None,
+) -> Found:
+    """The launch configs of `paths` (default: every one in the tree), or those of one command line, estimated.
+
+    Raises `InputError` for a `command` that is none. A file that cannot be read is named in ``skipped``.
+    """
+    from estimator.launches import find
+
+    return find(files, paths, command, targets)
 
 
 def estimate(run: RunConfig) -> Estimate:

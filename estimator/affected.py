@@ -1,0 +1,133 @@
+"""Which launch configs a change touches, and what it does to their memory: the body of `estimator.api.affected`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from analyzer.api import Files
+from analyzer.findings import Skipped
+from estimator.impact import Impact, Impacts
+from estimator.launch.base import LaunchConfig
+from estimator.launches import Launch, candidates, read, resolved
+from estimator.report import Estimate
+from estimator.resolve.closure import closure, origin_paths
+from estimator.resolve.versions import may_pin
+from estimator.sourced import Sourced, Unknown
+
+_MAX_MOVED = 6
+_Key = tuple[str, str, int]
+
+
+def affected(base: Files, head: Files, changed: Collection[str], targets: Mapping[str, str] | None = None) -> Impacts:
+    """Launches whose file or closure `changed` touches and whose peak or verdict moved; new ones always."""
+    notes: list[Skipped] = []
+    labels = dict(targets or {})
+    first = sorted(path for path in changed if head.read(path) is not None)
+    found: list[Impact] = []
+    for path in candidates(head, first):
+        touched = _touched(base, head, path, frozenset(changed), labels, notes)
+        if touched:
+            before = _launches(base, read(base, path, labels), [])
+            found += [impact for launches in touched if (impact := _impact(launches, before)) is not None]
+    impacts = Impacts(found)
+    impacts.notes = tuple(dict.fromkeys(notes))
+    return impacts
+
+
+def _touched(
+    base: Files, head: Files, path: str, changed: frozenset[str], labels: Mapping[str, str], notes: list[Skipped]
+) -> list[list[Launch]]:
+    """The launches of one file that the change reaches, by command; each a list of its readings."""
+    now, before = read(head, path, labels, notes), read(base, path, labels)
+    reached = [config for config in now if changed & closure(head, config)]
+    names = {_script(config) for config in before if changed & closure(base, config)}
+    reached += [config for config in now if config not in reached and _script(config) in names]
+    pinned = [config for config in now if config not in reached and any(map(may_pin, changed))]
+    groups = list(_launches(head, reached, notes).values())
+    for group in _launches(head, pinned, notes).values():
+        if any(changed & origin_paths(launch.run) for launch in group):
+            groups.append(group)
+    return groups
+
+
+def _script(config: LaunchConfig) -> str:
+    return config.command.script.text
+
+
+def _launches(files: Files, configs: Iterable[LaunchConfig], notes: list[Skipped]) -> dict[_Key, list[Launch]]:
+    """Estimated launches by file, script and the how-manieth command of that script: lines move, these do not."""
+    groups: dict[_Key, list[Launch]] = {}
+    numbers: dict[tuple[str, str], list[int]] = {}
+    for config in configs:
+        lines = numbers.setdefault((config.path, _script(config)), [])
+        if config.line not in lines:
+            lines.append(config.line)
+        launches = resolved(files, config, notes)
+        if launches:
+            key = (config.path, _script(config), lines.index(config.line))
+            groups.setdefault(key, []).extend(launches)
+    return groups
+
+
+def _impact(readings: list[Launch], before: Mapping[_Key, list[Launch]]) -> Impact | None:
+    old = _worst(_counterpart(readings[0], before))
+    new = _worst(readings)
+    assert new is not None
+    if old is not None and _same(old.estimate, new.estimate):
+        return None
+    return Impact(
+        path=new.config.path,
+        line=new.config.line,
+        command=new.command,
+        base=old.estimate if old else None,
+        head=new.estimate,
+        moved=_moved(old, new),
+        readings=tuple(item.estimate for item in readings if item.estimate is not None),
+        origins=new.run.words(),
+    )
+
+
+def _counterpart(launch: Launch, before: Mapping[_Key, list[Launch]]) -> list[Launch]:
+    """The same command at the base: the same script if it runs there, else the only command of the file."""
+    matching = [group for (_, script, _), group in before.items() if script == _script(launch.config)]
+    groups = matching or (list(before.values()) if len(before) == 1 else [])
+    if len(groups) <= 1:
+        return groups[0] if groups else []
+    same = [group for group in groups if group[0].command == launch.command]
+    return (same or [min(groups, key=lambda group: abs(group[0].config.line - launch.config.line))])[0]
+
+
+def _worst(launches: list[Launch]) -> Launch | None:
+    rank = {"fits": 0, "unknown": 1, "borderline": 2, "exceeds": 3}
+
+    def order(launch: Launch) -> tuple[int, int]:
+        answer = launch.estimate
+        return (rank[answer.verdict], answer.peak.high if answer.peak else 0) if answer else (1, 0)
+
+    return max(launches, key=order) if launches else None
+
+
+def _same(old: Estimate | None, new: Estimate | None) -> bool:
+    if old is None or new is None:
+        return old is new
+    return (old.peak, old.verdict, old.targets) == (new.peak, new.verdict, new.targets)
+
+
+def _moved(old: Launch | None, new: Launch) -> tuple[str, ...]:
+    """What differs, with the place that says so: ``micro_batch 4 -> 8: launch/train.slurm:14 (--batch-size 8)``."""
+    if old is None:
+        return ()
+    before, after = old.run.words(), new.run.words()
+    lines = [
+        f"{name} {_shown(before[name])} -> {_shown(after[name])}: {after[name].describe()}"
+        for name in after
+        if _shown(before[name]) != _shown(after[name])
+    ]
+    return tuple(lines[:_MAX_MOVED])
+
+
+def _shown(sourced: Sourced[Any]) -> str:
+    if isinstance(sourced.value, Unknown):
+        return "unknown"
+    return ", ".join(map(str, sourced.value)) if isinstance(sourced.value, tuple) else str(sourced.value)

@@ -1,0 +1,126 @@
+"""Plain shell scripts: the training commands a person would start by hand."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from estimator.launch.base import Arg, Command, LaunchConfig, Request, Target, not_known
+from estimator.launch.shell_run import Run, Started
+from estimator.launch.shell_state import State
+from estimator.launch.topology import processes, visible_devices
+from estimator.resolve.command import Parsed, parse, table
+from estimator.resolve.configfiles import with_accelerate_file
+from estimator.sourced import Sourced
+
+_STARTS_PYTHON = re.compile(rb"python|torchrun|accelerate|deepspeed|\.py\b|\.sh\b")
+_SHEBANG = re.compile(rb"#!\s*\S*/(?:env\s+(?:-\S+\s+)*)?(?:ba|z|da|k)?sh\b")
+_DISTRIBUTED = {"torchrun", "accelerate", "deepspeed"}
+
+TargetOf = Callable[[Command, Mapping[str, Arg]], Target]
+TasksOf = Callable[[Mapping[str, Arg]], "Sourced[int] | None"]
+
+
+def is_shell(path: str, content: bytes) -> bool:
+    """Whether a file is a shell script, by its first line or its name."""
+    return bool(_SHEBANG.match(content[:200])) or path.endswith((".sh", ".bash"))
+
+
+class ShellReader:
+    """A script without a scheduler: the hardware is whatever machine it is started on."""
+
+    format = "shell"
+    rank = 90
+
+    def detect(self, path: str, content: bytes) -> bool:
+        """A shell script that may start Python."""
+        return is_shell(path, content) and bool(_STARTS_PYTHON.search(content[:1_000_000]))
+
+    def read(self, request: Request) -> tuple[LaunchConfig, ...]:
+        """Every launch of the script."""
+        return launches_in(request, self.format, {}, _own_target, lambda options: None)
+
+
+READER = ShellReader()
+
+
+def launches_in(
+    request: Request, format_name: str, variables: Mapping[str, Arg], target_of: TargetOf, tasks_of: TasksOf
+) -> tuple[LaunchConfig, ...]:
+    """The launches of a shell script, once per distinct reading. `variables` are set by the scheduler."""
+    run = Run(files=request.files, path=request.path)
+    state = State(variables=dict(variables), positional=request.argv, script=request.path)
+    state.exported |= set(variables)
+    run.script(request.content, state)
+    found: dict[tuple[Any, ...], LaunchConfig] = {}
+    for started in run.started:
+        parsed = parse(started.words, started.env, started.cwd)
+        if parsed is not None:
+            launch = _launch(request, format_name, started, parsed, target_of, tasks_of)
+            found.setdefault(_identity(launch), _with_notes(launch, tuple(run.notes)))
+    return tuple(found.values())
+
+
+def _launch(
+    request: Request, format_name: str, started: Started, parsed: Parsed, target_of: TargetOf, tasks_of: TasksOf
+) -> LaunchConfig:
+    command = with_accelerate_file(parsed.command, request.files, request.path)
+    target = target_of(command, parsed.wrapper_options)
+    notes = tuple(f"assumes {text}" for text in started.assumed)
+    return LaunchConfig(
+        path=request.path,
+        line=_line_in(request.path, command),
+        format=format_name,
+        target=target,
+        processes=processes(command, target, tasks_of(parsed.wrapper_options)),
+        command=command,
+        overrides=launcher_overrides(command),
+        notes=notes,
+    )
+
+
+def _line_in(path: str, command: Command) -> int:
+    """The first line of the command that is in the launch file itself (words may come from a sourced file)."""
+    return next((word.line for word in command.words if word.path == path and not word.name), command.line) or 1
+
+
+def _with_notes(launch: LaunchConfig, notes: tuple[str, ...]) -> LaunchConfig:
+    if not notes:
+        return launch
+    return LaunchConfig(
+        path=launch.path, line=launch.line, format=launch.format, target=launch.target, processes=launch.processes,
+        command=launch.command, overrides=launch.overrides, notes=(*launch.notes, *dict.fromkeys(notes)),
+    )  # fmt: skip
+
+
+def _identity(launch: LaunchConfig) -> tuple[Any, ...]:
+    env = tuple(sorted((name, value.text) for name, value in launch.command.env.items()))
+    return launch.line, tuple(word.text for word in launch.command.words), env, launch.command.cwd
+
+
+def launcher_overrides(command: Command) -> dict[str, Sourced[Any]]:
+    """Run-config fields that the launcher's own options set."""
+    found: dict[str, Sourced[Any]] = {}
+    for row in table()["sets"]:
+        arg = command.options.get(row["option"])
+        if row["launcher"] != command.launcher or arg is None:
+            continue
+        origin = arg.origin(f"{row['option']} {arg.text}")
+        if arg.unknown:
+            found[row["field"]] = not_known(arg.unknown, origin)
+        elif "value" in row or arg.text in row.get("values", {}):
+            found[row["field"]] = Sourced(row.get("value") or row["values"][arg.text], origin)
+    return found
+
+
+def _own_target(command: Command, options: Mapping[str, Arg]) -> Target:
+    unknown_gpu = not_known("the file does not say which GPU it runs on")
+    visible = visible_devices(command.env)
+    nothing = Target(
+        gpu=unknown_gpu, gpus_per_node=not_known("no GPU count in the file"), nodes=not_known("one machine")
+    )
+    started = processes(command, nothing, None)
+    if visible is None and command.launcher in _DISTRIBUTED:
+        visible = started.per_node
+    return Target(gpu=unknown_gpu, gpus_per_node=visible or nothing.gpus_per_node, nodes=started.nodes)

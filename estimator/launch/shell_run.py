@@ -1,0 +1,533 @@
+"""Follows a shell script without running it, and collects the commands it would start.
+
+A *reading* is one way through the script. A condition that the text decides picks its branch; one that it does not
+decide parts the readings (at most `MAX_READINGS`; beyond that the variables that differ become unknown). The output of
+commands is unknown, but for the few pure ones that scripts use to find themselves (``dirname "$0"``).
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import posixpath
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from tree_sitter import Node
+
+from analyzer.api import Files
+from estimator.launch.base import Arg, UnreadableLaunch
+from estimator.launch.shell_state import State
+from estimator.launch.shell_tests import truth
+from estimator.launch.shell_tree import descendants, line_of, parse, text_of
+from estimator.launch.shell_words import Words
+
+MAX_READINGS = 8
+MAX_STEPS = 20_000
+MAX_STARTED = 200
+MAX_ITERATIONS = 16
+MAX_NESTING = 4  # scripts started by scripts, strings run by `bash -c`, functions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Started:
+    """One command that the script starts, in one reading."""
+
+    words: tuple[Arg, ...]
+    env: dict[str, Arg]
+    cwd: str
+    assumed: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Run:
+    """One walk over one launch file."""
+
+    files: Files
+    path: str
+    started: list[Started] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    num_steps: int = 0
+    nesting: int = 0
+    line_offset: int = 0  # inside a string run by a shell: the line of that command
+
+    # --- blocks -----------------------------------------------------------------------------------------------
+
+    def script(self, source: bytes, state: State) -> list[State]:
+        """Follow a whole script from one state; the states it may end in."""
+        return self.block(parse(source).children, [state])
+
+    def block(self, nodes: Sequence[Node], states: list[State]) -> list[State]:
+        """Follow statements in order, in every reading."""
+        for node in nodes:
+            after: list[State] = []
+            for state in states:
+                after += [state] if state.is_over else self.statement(node, state)
+            states = _limited(after, self.notes)
+        return states
+
+    def statement(self, node: Node, state: State) -> list[State]:
+        """Follow one statement in one reading. May change `state`."""
+        self.num_steps += 1
+        if self.num_steps > MAX_STEPS:
+            raise UnreadableLaunch(f"takes more than {MAX_STEPS} steps to follow")
+        handler = _STATEMENTS.get(node.type)
+        return handler(self, node, state) if handler else [state]
+
+    def words(self, state: State) -> Words:
+        """The expander of a state."""
+        return Words(state, self.path, self.line_offset, self._substitute)
+
+    # --- compound statements ----------------------------------------------------------------------------------
+
+    def _if(self, node: Node, state: State) -> list[State]:
+        clauses, otherwise = _clauses(node)
+        ended: list[State] = []
+        for condition, body in clauses:
+            holds = truth(condition, self.words(state)) if condition is not None else None
+            if holds is False:
+                continue
+            if holds is True:
+                return ended + self.block(body, [state])
+            taken = state.copy()
+            taken.assumed = (*state.assumed, _assumption(condition, self.line_offset))
+            ended += self.block(body, [taken])
+        return ended + self.block(otherwise, [state])
+
+    def _case(self, node: Node, state: State) -> list[State]:
+        value_node = node.child_by_field_name("value")
+        subject = self.words(state).value(value_node, line_of(node))
+        ended: list[State] = []
+        for item in (child for child in node.children if child.type == "case_item"):
+            patterns, body = _case_item(item)
+            if not subject.is_known:
+                taken = state.copy()
+                taken.assumed = (*state.assumed, f"{subject.text} is {' or '.join(patterns)}")
+                ended += self.block(body, [taken])
+            elif any(fnmatch.fnmatchcase(subject.text, pattern[:256]) for pattern in patterns):
+                return self.block(body, [state])
+            if "*" in patterns:
+                return ended
+        return [*ended, state]
+
+    def _for(self, node: Node, state: State) -> list[State]:
+        variable, values, bodies = _for_parts(node)
+        body = [child for group in bodies for child in group.children]
+        items = [word for value in values for word in self.words(state).expand(value)]
+        if not items or len(items) > MAX_ITERATIONS or any(not item.is_known for item in items):
+            reason = f"loop variable {variable} takes values the file does not show"
+            items = [Arg(f"${variable}", self.path, line_of(node), reason)]
+        states = [state]
+        for item in items:
+            for current in states:
+                current.assign(variable, item)
+            states = self.block(body, states)
+        return states
+
+    def _while(self, node: Node, state: State) -> list[State]:
+        """The body once, with what it assigns unknown: a loop may have run any number of times before."""
+        for assignment in descendants(node, "variable_assignment"):
+            name = text_of(assignment.children[0])
+            state.assign(name, Arg(f"${name}", self.path, line_of(assignment), f"{name} changes in a loop"))
+        bodies = [child for child in node.children if child.type == "do_group"]
+        return self.block([child for body in bodies for child in body.children], [state])
+
+    def _subshell(self, node: Node, state: State) -> list[State]:
+        self.block(node.children, [state.copy()])
+        return [state]
+
+    def _pipeline(self, node: Node, state: State) -> list[State]:
+        for child in node.children:
+            self.block([child], [state.copy()])
+        return [state]
+
+    def _sequence(self, node: Node, state: State) -> list[State]:
+        return self.block(node.children, [state])
+
+    def _list(self, node: Node, state: State) -> list[State]:
+        """``a && b``, ``a || b``: what follows is run unless the first part decides against it."""
+        left, joint, right = node.children[0], node.children[1].type, node.children[-1]
+        holds = truth(left, self.words(state))
+        ended = self.block([left], [state])
+        runs_right = holds is not (joint == "||")
+        if holds is None and joint == "||":
+            runs_right = not _only_leaves(right)
+        return self.block([right], ended) if runs_right else ended
+
+    def _redirected(self, node: Node, state: State) -> list[State]:
+        body = node.child_by_field_name("body")
+        return self.statement(body, state) if body is not None else [state]
+
+    def _function(self, node: Node, state: State) -> list[State]:
+        name, body = node.child_by_field_name("name"), node.child_by_field_name("body")
+        if name is not None and body is not None:
+            state.functions[text_of(name)] = body
+        return [state]
+
+    # --- assignments ------------------------------------------------------------------------------------------
+
+    def _assignment(self, node: Node, state: State) -> list[State]:
+        self.assign(node, state)
+        return [state]
+
+    def _assignments(self, node: Node, state: State) -> list[State]:
+        for child in node.children:
+            self.assign(child, state)
+        return [state]
+
+    def assign(self, node: Node, state: State) -> str:
+        """``name=value``, ``name+=value``, ``name=(…)``; the name."""
+        target, value = node.child_by_field_name("name"), node.child_by_field_name("value")
+        if target is None or target.type == "subscript":
+            return ""
+        name, words = text_of(target), self.words(state)
+        is_added = any(child.type == "+=" for child in node.children)
+        if value is not None and value.type == "array":
+            items = [word for child in value.children if child.is_named and child.type != "comment"
+                     for word in words.expand(child)]  # fmt: skip
+            before = state.arrays.get(name, ()) if is_added else ()
+            state.variables.pop(name, None)
+            state.arrays[name] = (*before, *items)
+            return name
+        new = words.value(value, words.line(node))
+        old = state.look_up(name) if is_added else None
+        if old is not None:
+            new = replace(new, text=(old.text + new.text)[:65536], unknown=old.unknown or new.unknown)
+        state.assign(name, new)
+        return name
+
+    def _declaration(self, node: Node, state: State) -> list[State]:
+        is_exported = node.children[0].type == "export"
+        for child in node.children[1:]:
+            if child.type == "variable_assignment":
+                name = self.assign(child, state)
+            elif child.type == "variable_name":
+                name = text_of(child)
+            else:
+                continue
+            if is_exported:
+                state.exported.add(name)
+        return [state]
+
+    def _unset(self, node: Node, state: State) -> list[State]:
+        for child in node.children[1:]:
+            state.variables.pop(text_of(child), None)
+            state.arrays.pop(text_of(child), None)
+        return [state]
+
+    def _test(self, node: Node, state: State) -> list[State]:
+        if node.children and node.children[0].type == "((":
+            for name in re.findall(r"([A-Za-z_]\w*)\s*(?:[-+*/]?=(?!=)|\+\+|--)", text_of(node)[:4096]):
+                state.assign(name, Arg(f"${name}", self.path, line_of(node), f"{name} is set by arithmetic"))
+        return [state]
+
+    # --- commands ---------------------------------------------------------------------------------------------
+
+    def _command(self, node: Node, state: State) -> list[State]:
+        own: dict[str, Arg] = {}
+        scratch = state.copy()
+        words: list[Arg] = []
+        for child in node.children:
+            if child.type == "variable_assignment":
+                name = self.assign(child, scratch)
+                if name in scratch.variables:
+                    own[name] = scratch.variables[name]
+            elif child.type == "command_name":
+                words += self.words(state).expand(child.children[0]) if child.children else []
+            elif not child.type.endswith("_redirect"):
+                words += self.words(state).expand(child)
+        return self.execute(words, own, state)
+
+    def execute(self, words: list[Arg], own: dict[str, Arg], state: State) -> list[State]:
+        """Follow one simple command whose words are expanded."""
+        if not words:
+            return [state]
+        builtin = _BUILTINS.get(words[0].text)
+        if builtin is not None and words[0].is_known:
+            return builtin(self, words, state)
+        if words[0].text in state.functions:
+            return self._call(words, state)
+        inner = shell_string(words)
+        if inner is not None:
+            self._nested(inner, words, own, state)
+            return [state]
+        env = {name: state.variables[name] for name in state.exported if name in state.variables}
+        if self._started_script(words, {**env, **own}, state):
+            return [state]
+        if len(self.started) >= MAX_STARTED:
+            raise UnreadableLaunch(f"starts more than {MAX_STARTED} commands")
+        self.started.append(Started(words=tuple(words), env={**env, **own}, cwd=state.cwd, assumed=state.assumed))
+        return [state]
+
+    def _call(self, words: list[Arg], state: State) -> list[State]:
+        if self.nesting >= MAX_NESTING:
+            self.notes.append(f"line {words[0].line}: calls nested deeper than {MAX_NESTING} are not followed")
+            return [state]
+        before, state.positional = state.positional, tuple(words[1:])
+        self.nesting += 1
+        ended = self.block([state.functions[words[0].text]], [state])
+        self.nesting -= 1
+        for after in ended:
+            after.positional = before
+        return ended
+
+    def _nested(self, inner: Arg, words: list[Arg], own: dict[str, Arg], state: State) -> None:
+        """``srun … bash -c "…"`` and ``eval``: the string is a script of its own; launcher words before it stay."""
+        if self.nesting >= MAX_NESTING:
+            return
+        nested = state.copy()
+        for name, value in own.items():
+            nested.assign(name, value)
+            nested.exported.add(name)
+        position = next(index for index, word in enumerate(words) if word is inner)
+        prefix = tuple(words[: position - 2]) if position >= 2 else ()
+        before, first = self.line_offset, len(self.started)
+        self.line_offset, self.nesting = inner.line or words[0].line, self.nesting + 1
+        try:
+            self.script(inner.text.encode(), nested)
+        finally:
+            self.line_offset, self.nesting = before, self.nesting - 1
+        self.started[first:] = [replace(item, words=(*prefix, *item.words)) for item in self.started[first:]]
+
+    def _started_script(self, words: list[Arg], env: dict[str, Arg], state: State) -> bool:
+        """``bash run.sh A B`` and ``srun ./run.sh``: follow a script of the tree with its arguments and environment."""
+        at = next((index for index, word in enumerate(words) if word.text.endswith((".sh", ".bash"))), None)
+        if at is None or not words[at].is_known or self.nesting >= MAX_NESTING:
+            return False
+        found = find_file(self.files, words[at].text, state.cwd, self.path)
+        if found is None or found == self.path:
+            return False
+        start = at - 1 if at and posixpath.basename(words[at - 1].text) in {"bash", "sh"} else at
+        inner = State(
+            variables=dict(env), exported=set(env), positional=tuple(words[at + 1 :]), cwd=state.cwd, script=found
+        )
+        first = len(self.started)
+        self.follow(found, inner)
+        added = self.started[first:]
+        self.started[first:] = [replace(item, words=(*words[:start], *item.words)) for item in added]
+        return True
+
+    # --- builtins ---------------------------------------------------------------------------------------------
+
+    def _exit(self, words: list[Arg], state: State) -> list[State]:
+        state.is_over = True
+        return [state]
+
+    def _nothing(self, words: list[Arg], state: State) -> list[State]:
+        return [state]
+
+    def _cd(self, words: list[Arg], state: State) -> list[State]:
+        target = words[-1] if len(words) > 1 else None
+        if target is not None and target.is_known and not posixpath.isabs(target.text):
+            state.cwd = posixpath.normpath(posixpath.join(state.cwd, target.text))
+        return [state]
+
+    def _set(self, words: list[Arg], state: State) -> list[State]:
+        if len(words) > 1 and words[1].text == "--":
+            state.positional = tuple(words[2:])
+        return [state]
+
+    def _shift(self, words: list[Arg], state: State) -> list[State]:
+        if state.positional is not None:
+            by = int(words[1].text) if len(words) > 1 and words[1].text.isdigit() else 1
+            state.positional = state.positional[by:]
+        return [state]
+
+    def _read(self, words: list[Arg], state: State) -> list[State]:
+        for word in words[1:]:
+            if word.text.isidentifier():
+                state.assign(word.text, Arg(f"${word.text}", self.path, word.line, f"{word.text} is read from input"))
+        return [state]
+
+    def _prefix(self, words: list[Arg], state: State) -> list[State]:
+        return self.execute(words[1:], {}, state)
+
+    def _eval(self, words: list[Arg], state: State) -> list[State]:
+        if self.nesting >= MAX_NESTING or len(words) < 2:
+            return [state]
+        text = " ".join(word.text for word in words[1:])
+        before = self.line_offset
+        self.line_offset, self.nesting = words[1].line or before, self.nesting + 1
+        try:
+            return self.script(text.encode(), state)
+        finally:
+            self.line_offset, self.nesting = before, self.nesting - 1
+
+    def _source(self, words: list[Arg], state: State) -> list[State]:
+        """``source settings.sh``: a file of the tree is followed, anything else (a virtual environment) is not."""
+        if len(words) < 2 or not words[1].is_known or self.nesting >= MAX_NESTING:
+            return [state]
+        found = find_file(self.files, words[1].text, state.cwd, self.path)
+        return self.follow(found, state) if found is not None else [state]
+
+    def follow(self, path: str, state: State) -> list[State]:
+        """Follow another script of the tree in the same state."""
+        before = self.path, self.line_offset
+        self.path, self.line_offset, self.nesting = path, 0, self.nesting + 1
+        try:
+            return self.script(self.files.read(path) or b"", state)
+        except UnreadableLaunch as error:
+            self.notes.append(f"{path}: {error}")
+            return [state]
+        finally:
+            (self.path, self.line_offset), self.nesting = before, self.nesting - 1
+
+    # --- the few commands whose output is a matter of text ----------------------------------------------------
+
+    def _substitute(self, node: Node, state: State) -> Arg | None:
+        statements = [child for child in node.children if child.is_named]
+        if len(statements) != 1:
+            return None
+        statement = statements[0]
+        if statement.type == "list" and text_of(statement.children[-1]).strip().startswith("pwd"):
+            return self._pwd_after_cd(statement.children[0], state)
+        words = self._plain_words(statement, state)
+        pure = _PURE.get(words[0].text) if words else None
+        if pure is None or len(words) < 2 or any(not word.is_known for word in words):
+            return None
+        return Arg(pure(words[-1].text), self.path, words[-1].line)
+
+    def _plain_words(self, node: Node, state: State) -> list[Arg]:
+        if node.type != "command":
+            return []
+        children = [child.children[0] if child.type == "command_name" else child for child in node.children]
+        return [word for child in children if child.is_named for word in self.words(state).expand(child)]
+
+    def _pwd_after_cd(self, node: Node, state: State) -> Arg | None:
+        if node.type == "redirected_statement":
+            node = node.child_by_field_name("body") or node
+        words = [word for word in self._plain_words(node, state) if word.text != "--"]
+        if len(words) != 2 or words[0].text != "cd" or not words[1].is_known:
+            return None
+        return Arg(posixpath.normpath(posixpath.join(state.cwd, words[1].text)), self.path, words[1].line)
+
+
+def find_file(files: Files, name: str, cwd: str, near: str) -> str | None:
+    """A file of the tree by the name a command gives it: from the working folder, the root, or beside `near`."""
+    for folder in (cwd, ".", posixpath.dirname(near) or ".", posixpath.join(posixpath.dirname(near), cwd)):
+        path = posixpath.normpath(posixpath.join(folder, name))
+        if not path.startswith(("../", "/")) and files.read(path) is not None:
+            return path
+    return None
+
+
+def shell_string(words: Sequence[Arg]) -> Arg | None:
+    """The string that ``bash -c`` (or ``sh -lc``) runs, wherever in the command it stands."""
+    for index in range(len(words) - 2):
+        flag = words[index + 1].text
+        if posixpath.basename(words[index].text) in {"bash", "sh", "zsh"} and re.fullmatch(r"-[a-z]*c", flag):
+            return words[index + 2]
+    return None
+
+
+def _limited(states: list[State], notes: list[str]) -> list[State]:
+    kept: list[State] = []
+    for state in states:
+        if not any(state.same_as(other) for other in kept):
+            kept.append(state)
+    if len(kept) <= MAX_READINGS:
+        return kept
+    notes.append(f"more than {MAX_READINGS} ways through the script: values that differ between them are unknown")
+    first = kept[0]
+    for name in {name for state in kept for name in state.variables}:
+        values = {state.variables[name].text if name in state.variables else None for state in kept}
+        if len(values) > 1:
+            first.assign(name, Arg(f"${name}", "", 0, f"{name} depends on conditions the file does not decide"))
+    first.is_over = all(state.is_over for state in kept)
+    return [first]
+
+
+def _clauses(node: Node) -> tuple[list[tuple[Node | None, list[Node]]], list[Node]]:
+    clauses: list[tuple[Node | None, list[Node]]] = []
+    otherwise: list[Node] = []
+    clauses.append(_condition_and_body(node))
+    for child in node.children:
+        if child.type == "elif_clause":
+            clauses.append(_condition_and_body(child))
+        elif child.type == "else_clause":
+            otherwise = list(child.children)
+    return clauses, otherwise
+
+
+def _condition_and_body(node: Node) -> tuple[Node | None, list[Node]]:
+    names = [child.type for child in node.children]
+    at = names.index("then") if "then" in names else len(names)
+    before = [child for child in node.children[:at] if child.is_named]
+    body = [child for child in node.children[at + 1 :] if child.type not in {"elif_clause", "else_clause"}]
+    return (before[0] if len(before) == 1 else None), body
+
+
+def _case_item(node: Node) -> tuple[list[str], list[Node]]:
+    names = [child.type for child in node.children]
+    at = names.index(")") if ")" in names else 0
+    patterns = [text_of(child).strip("\"'") for child in node.children[:at] if child.is_named]
+    return patterns, list(node.children[at + 1 :])
+
+
+def _for_parts(node: Node) -> tuple[str, list[Node], list[Node]]:
+    variable = node.child_by_field_name("variable")
+    bodies = [child for child in node.children if child.type in {"do_group", "compound_statement"}]
+    names = [child.type for child in node.children]
+    start = names.index("in") + 1 if "in" in names else len(names)
+    values = [child for child in node.children[start:] if child.is_named and child not in bodies]
+    return text_of(variable) if variable is not None else "", values, bodies
+
+
+def _assumption(condition: Node | None, line_offset: int) -> str:
+    if condition is None:
+        return "a condition holds"
+    shown = re.sub(r"\s+", " ", text_of(condition))[:80]
+    return f"line {line_offset or line_of(condition)}: {shown}"
+
+
+def _only_leaves(node: Node) -> bool:
+    """``|| exit 1`` and ``|| { echo …; exit 1; }``: the branch that ends the script is not a reading of interest."""
+    return any(text_of(name) in {"exit", "return"} for name in descendants(node, "command_name"))
+
+
+_Statement = Callable[[Run, Node, State], list[State]]
+_STATEMENTS: dict[str, _Statement] = {
+    "command": Run._command,
+    "variable_assignment": Run._assignment,
+    "variable_assignments": Run._assignments,
+    "declaration_command": Run._declaration,
+    "unset_command": Run._unset,
+    "test_command": Run._test,
+    "if_statement": Run._if,
+    "case_statement": Run._case,
+    "for_statement": Run._for,
+    "c_style_for_statement": Run._while,
+    "while_statement": Run._while,
+    "subshell": Run._subshell,
+    "pipeline": Run._pipeline,
+    "compound_statement": Run._sequence,
+    "list": Run._list,
+    "negated_command": Run._sequence,
+    "redirected_statement": Run._redirected,
+    "function_definition": Run._function,
+    "ERROR": Run._sequence,
+}
+_Builtin = Callable[[Run, list[Arg], State], list[State]]
+_BUILTINS: dict[str, _Builtin] = {
+    "exit": Run._exit,
+    "return": Run._nothing,
+    "cd": Run._cd,
+    "pushd": Run._cd,
+    "set": Run._set,
+    "shift": Run._shift,
+    "read": Run._read,
+    "exec": Run._prefix,
+    "command": Run._prefix,
+    "builtin": Run._prefix,
+    "eval": Run._eval,
+    "source": Run._source,
+    ".": Run._source,
+    **dict.fromkeys((":", "echo", "printf", "true", "false", "trap", "ulimit", "module", "wait"), Run._nothing),
+}
+_PURE: dict[str, Callable[[str], str]] = {
+    "dirname": lambda path: posixpath.dirname(path) or ".",
+    "basename": posixpath.basename,
+    "realpath": str,
+    "readlink": str,
+    "echo": str,
+}

@@ -1,0 +1,221 @@
+"""Launch configs of a tree: find them, read them, resolve each into the run it means, and estimate that."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from analyzer.api import Files
+from analyzer.errors import InputError, PreflightError
+from analyzer.findings import Skipped
+from estimator.estimation import estimate
+from estimator.launch.base import Arg, LaunchConfig, Request, reader_for, readers
+from estimator.launch.shell_run import find_file
+from estimator.report import Estimate
+from estimator.resolve.precedence import resolve
+from estimator.runconfig import RunConfig
+from estimator.sourced import Sourced, Unknown
+
+SUFFIXES = (".slurm", ".sbatch", ".sh", ".bash", ".job")
+MAX_CANDIDATES = 400
+_HARDWARE = ("gpu", "num_gpus", "nodes")
+_REPORTED = (
+    "model", "micro_batch", "grad_accum", "seq_len", "precision", "optimizer", "sharding", "grad_checkpointing",
+    "offload", "method",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """One launch config, the run it means, and its estimate. `problem` says why there is no estimate."""
+
+    config: LaunchConfig
+    run: RunConfig
+    estimate: Estimate | None
+    problem: str = ""
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """The words of the command; unresolved ones as they are written."""
+        return tuple(word.text for word in self.config.command.words)
+
+    def to_json(self) -> dict[str, Any]:
+        """The contract's form."""
+        words = self.run.words()
+        target = self.config.target
+        document = {name: value for name, value in self.run.to_document().items() if name not in _HARDWARE}
+        known = {name: sourced.describe() for name, sourced in words.items() if sourced.is_known}
+        shown = {name: value for name, value in document.items() if name in known or name in _REPORTED}
+        return {
+            "path": self.config.path,
+            "line": self.config.line,
+            "format": self.config.format,
+            "command": list(self.command),
+            "target": {
+                "gpu": _gpu_text(words["gpu"]),
+                "gpus_per_node": _plain(target.gpus_per_node),
+                "nodes": _plain(target.nodes),
+            },
+            "run_config": {**shown, "num_gpus": _plain(words["num_gpus"]), "nodes": _plain(words["nodes"])},
+            "origins": known,
+            "unknowns": list(self._unknowns()),
+            "notes": [text for name, text in self.run.not_understood],
+            "estimate": self.estimate.to_json() if self.estimate else None,
+        }
+
+    def _unknowns(self) -> Iterator[dict[str, Any]]:
+        words = self.run.words()
+        target = {"gpus_per_node": self.config.target.gpus_per_node, "nodes": self.config.target.nodes}
+        wanted = {**{name: words[name] for name in ("gpu", *_REPORTED)}, **target}
+        for name, sourced in wanted.items():
+            if isinstance(sourced.value, Unknown):
+                place = f" ({sourced.origin})" if sourced.origin.path else ""
+                reason = "nothing in the code says" if sourced.value.reason == "not given" else sourced.value.reason
+                yield {"field": name, "reason": f"{reason}{place}"}
+        if self.problem:
+            yield {"field": "estimate", "reason": self.problem}
+
+
+def _plain(sourced: Sourced[Any]) -> Any:
+    return None if isinstance(sourced.value, Unknown) else sourced.value
+
+
+def _gpu_text(gpu: Sourced[tuple[str, ...]]) -> str | list[str] | None:
+    if isinstance(gpu.value, Unknown):
+        return None
+    return gpu.value[0] if len(gpu.value) == 1 else list(gpu.value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """The launches of a tree, and the files that could not be read, with the reason."""
+
+    launches: tuple[Launch, ...]
+    skipped: tuple[Skipped, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """The contract of ``preflight launches --format json`` (version 1)."""
+        return {
+            "version": 1,
+            "launches": [launch.to_json() for launch in self.launches],
+            "skipped": [item.to_json() for item in self.skipped],
+        }
+
+
+def candidates(files: Files, first: Sequence[str] = ()) -> list[str]:
+    """Paths that may be launch files, `first` before the others, at most `MAX_CANDIDATES`."""
+    named = sorted(path for path in files.paths() if path.endswith(SUFFIXES))
+    return list(dict.fromkeys([*first, *named]))[:MAX_CANDIDATES]
+
+
+def read(
+    files: Files, path: str, labels: Mapping[str, str] | None = None, notes: list[Skipped] | None = None
+) -> tuple[LaunchConfig, ...]:
+    """The launches of one file; a file that is none has none. What cannot be read becomes a note."""
+    content = files.read(path)
+    reader = reader_for(path, content) if content is not None else None
+    if content is None or reader is None:
+        return ()
+    try:
+        return reader.read(Request(path=path, content=content, files=files, labels=labels or {}))
+    except PreflightError as error:
+        (notes if notes is not None else []).append(Skipped(path, f"launch file not read: {error}"))
+    except Exception as error:  # noqa: BLE001  boundary: one file must not hide the others, and the note is shown
+        reason = f"launch file not read: {type(error).__name__} in Preflight (please report)"
+        (notes if notes is not None else []).append(Skipped(path, reason))
+    return ()
+
+
+def resolved(files: Files, config: LaunchConfig, notes: list[Skipped]) -> tuple[Launch, ...]:
+    """The launches that one command means, each estimated. What breaks becomes a note."""
+    try:
+        return tuple(_estimated(config, run) for run in resolve(files, config))
+    except PreflightError as error:
+        notes.append(Skipped(config.path, f"line {config.line}: {error}"))
+    except NotImplementedError:
+        raise
+    except Exception as error:  # noqa: BLE001  boundary: one launch must not hide the others, and the note is shown
+        reason = f"line {config.line}: {type(error).__name__} in Preflight while following the command (please report)"
+        notes.append(Skipped(config.path, reason))
+    return ()
+
+
+def _estimated(config: LaunchConfig, run: RunConfig) -> Launch:
+    try:
+        return Launch(config=config, run=run, estimate=estimate(run))
+    except InputError as error:
+        return Launch(config=config, run=run, estimate=None, problem=str(error))
+
+
+def find(
+    files: Files,
+    paths: Sequence[str] | None = None,
+    command: str | None = None,
+    labels: Mapping[str, str] | None = None,
+) -> Found:
+    """The launches of `paths` (default: every launch file of the tree), or of one command line a person would type."""
+    notes: list[Skipped] = []
+    if command is not None:
+        configs = list(from_command(files, command, labels))
+    else:
+        configs = [config for path in paths or candidates(files) for config in read(files, path, labels, notes)]
+    found = [launch for config in configs for launch in resolved(files, config, notes)]
+    return Found(launches=tuple(_distinct(found)), skipped=tuple(notes))
+
+
+def _distinct(launches: Sequence[Launch]) -> list[Launch]:
+    """Loops and branches that change nothing for memory are one launch."""
+    kept: dict[tuple[Any, ...], Launch] = {}
+    for launch in launches:
+        kept.setdefault((launch.config.path, launch.config.line, _record(launch)), launch)
+    return list(kept.values())
+
+
+def _record(launch: Launch) -> str:
+    return repr([launch.run.to_document(), launch.config.command.script.text])
+
+
+# --- a command as one would type it ---------------------------------------------------------------------------
+
+
+def from_command(files: Files, command: str, labels: Mapping[str, str] | None = None) -> tuple[LaunchConfig, ...]:
+    """``sbatch -N 4 train.slurm ARGS``, ``bash run.sh ARGS`` or a training command itself.
+
+    Raises `InputError` for a command that is not one, or names a file that is not there.
+    """
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise InputError(f"the command cannot be split into words: {error}") from None
+    if not words:
+        raise InputError("the command is empty")
+    args = [Arg(word, "command line", 1) for word in words]
+    if words[0].rsplit("/", 1)[-1] == "sbatch":
+        return _submitted(files, args[1:], labels or {})
+    request = Request(path="command line", content=shlex.join(words).encode(), files=files, labels=labels or {})
+    shell = next(reader for reader in readers() if reader.format == "shell")
+    found = shell.read(request)
+    if not found:
+        raise InputError(f"no training command in {command[:80]!r}")
+    return found
+
+
+def _submitted(files: Files, args: Sequence[Arg], labels: Mapping[str, str]) -> tuple[LaunchConfig, ...]:
+    at, path = next(
+        (
+            (index, found)
+            for index, arg in enumerate(args)
+            if (found := find_file(files, arg.text, ".", "")) is not None
+        ),
+        (-1, ""),
+    )
+    if at < 0:
+        raise InputError("sbatch: no batch script of this directory in the command")
+    reader = next(reader for reader in readers() if reader.format == "slurm")
+    request = Request(
+        path=path, content=files.read(path) or b"", files=files, labels=labels, options=tuple(args[:at]),
+        argv=tuple(args[at + 1 :]),
+    )  # fmt: skip
+    return reader.read(request)

@@ -1,0 +1,70 @@
+"""Options of ``HfArgumentParser`` scripts: each is a field of a dataclass we know (``TrainingArguments``).
+
+argparse is followed by the analyzer itself; here the options have no definition in the script to follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from analyzer.api import Known
+from analyzer.api import Origin as Place
+from estimator.launch.base import Arg
+from estimator.resolve.frameworks import Facts, table, translate
+from estimator.sourced import Origin, Sourced, Unknown
+
+_TRAINING = "transformers.TrainingArguments"
+
+
+def options(argv: Sequence[Arg]) -> Iterator[tuple[str, Arg]]:
+    """``--name value``, ``--name=value`` and bare ``--name`` (true), named with underscores, in order."""
+    index = 0
+    while index < len(argv):
+        word = argv[index]
+        index += 1
+        if not word.text.startswith("--"):
+            continue
+        name, has_value, inline = word.text[2:].partition("=")
+        value = Arg(inline, word.path, word.line, word.unknown, word.name)
+        if not has_value:
+            if index < len(argv) and not argv[index].text.startswith("--"):
+                value = argv[index]
+                index += 1
+            else:
+                value = Arg("true", word.path, word.line)
+        yield name.replace("-", "_"), value
+
+
+def add_hf_options(facts: Facts, argv: Sequence[Arg]) -> None:
+    """Add what the options say, and the defaults of `TrainingArguments` for those that are not given."""
+    given = dict(options(argv))
+    for rule in _rules():
+        name = next((name for name in rule["names"] if name in given), None)
+        if name is not None:
+            facts.found.pop(rule["field"], None)
+            for value in _translated(rule, name, given[name]):
+                facts.add(rule["field"], value)
+        elif "default" in rule and not facts.candidates(rule["field"]):
+            facts.add(
+                rule["field"], Sourced(rule["default"], Origin(f"default of TrainingArguments: {rule['default']}"))
+            )
+
+
+def _rules() -> list[Mapping[str, Any]]:
+    training = next(row for row in table()["callee"] if _TRAINING in row["names"])
+    return [*training["arguments"], *table()["hf_options"]]
+
+
+def _translated(rule: Mapping[str, Any], name: str, arg: Arg) -> list[Sourced[Any]]:
+    shown = f"--{name} {arg.text}"
+    if arg.unknown:
+        return [Sourced(Unknown(arg.unknown), arg.origin(shown))]
+    value = translate(rule, Known(_literal(arg.text), Place(arg.path, arg.line, arg.origin(shown).text)))
+    return [value] if value is not None else []
+
+
+def _literal(text: str) -> int | str | bool:
+    if text.lower() in {"true", "false"}:
+        return text.lower() == "true"
+    return int(text) if text.isdigit() and len(text) < 12 else text

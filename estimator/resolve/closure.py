@@ -1,0 +1,69 @@
+"""Which files of the tree a launch depends on: the script, what it imports, and the config files its command names."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterable
+
+from analyzer import api as analyzer
+from analyzer.api import Files
+from estimator.launch.base import Arg, Command, LaunchConfig
+from estimator.launch.shell_run import find_file
+from estimator.runconfig import RunConfig
+
+MAX_FILES = 500
+
+
+def script_path(files: Files, command: Command, near: str) -> str | None:
+    """The script's file in the tree; None where the command runs something else (an installed module)."""
+    if not command.script.is_known:
+        return None
+    if not command.is_module:
+        return find_file(files, command.script.text, command.cwd, near)
+    stem = command.script.text.replace(".", "/")
+    for root in (command.cwd, ".", "src"):
+        for name in (f"{stem}.py", f"{stem}/__main__.py"):
+            path = posixpath.normpath(posixpath.join(root, name))
+            if not path.startswith("../") and files.read(path) is not None:
+                return path
+    return None
+
+
+def closure(files: Files, launch: LaunchConfig) -> frozenset[str]:
+    """Every file whose change may change the launch. Deterministic; at most `MAX_FILES` modules are followed."""
+    command = launch.command
+    found = {launch.path}
+    words = [*command.words, *command.options.values(), *command.env.values()]
+    found |= {word.path for word in words if word.path}
+    found |= set(_named_files(files, words, command.cwd, launch.path))
+    script = script_path(files, command, launch.path)
+    return frozenset(found | _imports(files, script)) if script is not None else frozenset(found)
+
+
+def _named_files(files: Files, words: Iterable[Arg], cwd: str, near: str) -> Iterable[str]:
+    for word in words:
+        name = word.text.rpartition("=")[2]
+        if word.is_known and 0 < len(name) < 256 and "." in name:
+            path = find_file(files, name, cwd, near)
+            if path is not None:
+                yield path
+
+
+def _imports(files: Files, script: str) -> set[str]:
+    known = files.paths()
+    seen, pending = {script}, [script]
+    while pending and len(seen) < MAX_FILES:
+        path = pending.pop()
+        source = files.read(path)
+        if source is None or not path.endswith(".py"):
+            continue
+        for imported in analyzer.imported_paths(source, path, known):
+            if imported not in seen:
+                seen.add(imported)
+                pending.append(imported)
+    return seen
+
+
+def origin_paths(run: RunConfig) -> frozenset[str]:
+    """The files that the fields of a run were read from (a requirements file among them)."""
+    return frozenset(sourced.origin.path for sourced in run.words().values() if sourced.origin.path)

@@ -1,0 +1,199 @@
+"""What the calls of a script say about the run: rows of ``frameworks.toml`` applied to call sites.
+
+Gathering is mechanical; what the facts mean together (weights and compute dtype -> precision) is in `script`.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from analyzer.api import Argument, CallSite, Known, Ref, Unseen
+from analyzer.api import Origin as Place
+from estimator.resolve import rows
+from estimator.sourced import Origin, Sourced, Unknown
+from estimator.vocabulary import word_for_field
+
+DTYPE_FACTS = frozenset({"weights_dtype", "compute_dtype"})
+PLAIN_FACTS = frozenset({"momentum", "new_tokens", "deepspeed_config"})
+
+
+def table() -> Mapping[str, Any]:
+    """``frameworks.toml``."""
+    return rows.table("frameworks")
+
+
+@dataclass(slots=True)
+class Facts:
+    """Everything the calls say: candidates per field (by rank, then in program order), and kinds of evidence."""
+
+    found: dict[str, list[tuple[int, Sourced[Any]]]] = field(default_factory=dict)
+    marks: dict[str, Origin] = field(default_factory=dict)
+    loaders: list[tuple[bool, tuple[Sourced[Any], ...]]] = field(default_factory=list)
+
+    def add(self, name: str, value: Sourced[Any], rank: int = 0) -> None:
+        """One candidate for a field; a smaller `rank` is the better witness."""
+        self.found.setdefault(name, []).append((rank, value))
+
+    def candidates(self, name: str) -> list[Sourced[Any]]:
+        """The candidates of the best rank, the given ones before defaults of a library."""
+        entries = self.found.get(name, [])
+        best = min((rank for rank, _ in entries), default=0)
+        return [value for rank, value in entries if rank == best]
+
+    def one(self, name: str) -> Sourced[Any] | None:
+        """The value of a field: several different ones are unknown, with all of them plausible."""
+        return joined(self.candidates(name))
+
+
+def joined(values: Iterable[Sourced[Any]]) -> Sourced[Any] | None:
+    """One value out of those that may hold; None without any."""
+    items = list(values)
+    known: dict[Any, Sourced[Any]] = {}
+    for item in items:
+        if item.is_known:
+            known.setdefault(item.value, item)
+    if not items:
+        return None
+    if not known or len(known) == len(items) == 1:
+        return items[0]
+    if len(known) == 1 and all(item.is_known for item in items):
+        return next(iter(known.values()))
+    options = sorted(known, key=lambda value: (isinstance(value, str), value))
+    shown = " or ".join(str(option) for option in options)
+    hidden = next((item.value.reason for item in items if isinstance(item.value, Unknown)), "")
+    reason = f"{shown}, or {hidden}" if hidden else f"{shown}: the code does not decide statically"
+    plausible = () if hidden else tuple(options)
+    return Sourced(Unknown(reason, plausible), next(iter(known.values())).origin)
+
+
+def callees() -> frozenset[str]:
+    """Every name the table asks for."""
+    return frozenset(name for row in table()["callee"] for name in row["names"])
+
+
+def gather(sites: Iterable[CallSite]) -> Facts:
+    """Apply every row to every call."""
+    facts = Facts()
+    for site in sites:
+        for row in table()["callee"]:
+            if _is_meant(site, row):
+                _apply(site, row, facts)
+    return facts
+
+
+def _names(site: CallSite) -> list[str]:
+    """The callee, and the receiver with the method behind it (``transformers.AutoModel.from_pretrained``)."""
+    method = site.callee.rsplit(".", 1)[-1]
+    receivers = [item.name for item in site.receiver if isinstance(item, Ref)]
+    return [site.callee, *(f"{name}.{method}" for name in receivers)]
+
+
+def _matches(names: Iterable[str], patterns: Iterable[str]) -> bool:
+    wanted = list(patterns)
+    return any(fnmatch.fnmatchcase(name, pattern) for name in names for pattern in wanted)
+
+
+def _is_meant(site: CallSite, row: Mapping[str, Any]) -> bool:
+    names = _names(site)
+    if not _matches(names, row["names"]) or _matches(names, row.get("exclude", ())):
+        return False
+    if "only" in row and not _matches(names, row["only"]):
+        return False
+    return "receivers" not in row or _matches((n.rsplit(".", 1)[0] for n in names), row["receivers"])
+
+
+def _apply(site: CallSite, row: Mapping[str, Any], facts: Facts) -> None:
+    place = to_origin(site.origin)
+    for mark in row.get("marks", ()):
+        facts.marks.setdefault(mark, place)
+    for name, value in row.get("sets", {}).items():
+        facts.add(name, Sourced(value, place))
+    for rule in row.get("arguments", ()):
+        values = _argument(site, rule)
+        if "loader" in row.get("marks", ()) and rule["field"] == "micro_batch":
+            facts.loaders.append((_is_shuffled(site), tuple(values)))
+            continue
+        for value in values:
+            facts.add(rule["field"], value, int(rule.get("rank", 0)))
+
+
+def _is_shuffled(site: CallSite) -> bool:
+    shuffle = site.arguments.get("shuffle", site.arguments.get("2", ()))
+    if any(isinstance(item, Known) and item.value is True for item in shuffle):
+        return True
+    return any(not (isinstance(item, Known) and item.value is None) for item in site.arguments.get("sampler", ()))
+
+
+def _argument(site: CallSite, rule: Mapping[str, Any]) -> list[Sourced[Any]]:
+    given = next((site.arguments[name] for name in rule["names"] if name in site.arguments), ())
+    values = [value for item in given if (value := translate(rule, item)) is not None]
+    if values or "default" not in rule:
+        return values
+    if any(isinstance(item, Known) and item.value is False for item in given) and "truthy" not in rule:
+        return values
+    place = site.origin
+    shown = f"default of {site.callee.rsplit('.', 1)[-1]}: {rule['default']}"
+    return [Sourced(rule["default"], Origin(shown, place.path, place.line))]
+
+
+def translate(rule: Mapping[str, Any], item: Argument) -> Sourced[Any] | None:
+    """An argument as the value of its field; None where it says "not given" (None, or False for a switch)."""
+    if isinstance(item, Unseen):
+        return Sourced(Unknown(item.reason), to_origin(item.origin))
+    if isinstance(item, Ref):
+        return _from_name(rule, item)
+    if item.value is None:
+        return None
+    value = _value(rule, item.value)
+    if value is _OFF:
+        return None
+    overrides = tuple(sourced for other in item.overrides if (sourced := translate(rule, other)) is not None)
+    return Sourced(value, to_origin(item.origin), overrides)
+
+
+_OFF = object()
+
+
+def _from_name(rule: Mapping[str, Any], item: Ref) -> Sourced[Any] | None:
+    origin = to_origin(item.origin)
+    if rule["field"] in DTYPE_FACTS and item.name in table()["dtypes"]:
+        return Sourced(table()["dtypes"][item.name], origin)
+    if rule["field"] in DTYPE_FACTS or "truthy" not in rule:
+        return Sourced(Unknown(f"{rule['names'][-1]} is {item.name}, which the code does not fold to a value"), origin)
+    return None
+
+
+def _value(rule: Mapping[str, Any], value: Any) -> Any:
+    name = rule["field"]
+    if "truthy" in rule:
+        return rule["truthy"] if _is_true(value) else _OFF
+    if "values" in rule:
+        return rule["values"].get(str(value), Unknown(f"{str(value)[:40]!r} is not a known {name}"))
+    if name in DTYPE_FACTS:
+        return table()["dtypes"].get(str(value), Unknown(f"{str(value)[:40]!r} is not a dtype we know"))
+    if name in PLAIN_FACTS:
+        return value
+    return parsed(name, value)
+
+
+def _is_true(value: object) -> bool:
+    return str(value).lower() not in {"false", "0", "", "no", "none", "()"}
+
+
+def parsed(name: str, value: Any) -> Any:
+    """A value in the vocabulary's spelling, or why it is none."""
+    word = word_for_field(name)
+    if word is None:
+        return value
+    try:
+        return word.parse(value)
+    except ValueError as error:
+        return Unknown(f"{str(value)[:40]!r}: {error}")
+
+
+def to_origin(place: Place) -> Origin:
+    """An analyzer's place as an origin."""
+    return Origin(place.text, place.path, place.line)

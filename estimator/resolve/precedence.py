@@ -1,0 +1,115 @@
+"""One launch -> the run configs it means: who overrides whom.
+
+Strongest first: arguments of the script (the analyzer applies them), what the script writes, options of the launcher,
+config files, defaults of the libraries. Topology comes from the launcher; hardware from the launch file.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+from analyzer.api import Files
+from analyzer.errors import InputError
+from estimator import hardware
+from estimator.launch.base import LaunchConfig, not_known
+from estimator.resolve import arguments
+from estimator.resolve.closure import script_path
+from estimator.resolve.configfiles import deepspeed_facts
+from estimator.resolve.frameworks import Facts
+from estimator.resolve.script import configs_from, script_facts
+from estimator.runconfig import RunConfig
+from estimator.sourced import Origin, Sourced, Unknown
+
+_CONFIG_OPTIONS = ("deepspeed", "deepspeed_config")
+
+
+def resolve(files: Files, launch: LaunchConfig) -> tuple[RunConfig, ...]:
+    """The run configs of a launch; none where its script trains and loads nothing. Unknown fields say why."""
+    script = script_path(files, launch.command, launch.path)
+    if script is None:
+        return _without_script(launch)
+    extra = {name: value for name, value in launch.overrides.items() if name == "compute_dtype"}
+    facts = script_facts(files, script, launch.command.argv, extra)
+    engine = _deepspeed(files, launch, facts)
+    return tuple(_completed(run, launch, facts, engine) for run in configs_from(facts, files))
+
+
+def _without_script(launch: LaunchConfig) -> tuple[RunConfig, ...]:
+    """A command whose script is not in the tree still says what hardware it asks for."""
+    if launch.command.launcher == "python" and not launch.target.gpu.is_known:
+        return ()
+    name = launch.command.script
+    kind = "module" if launch.command.is_module else "script"
+    reason = name.unknown or f"{kind} {name.text} is not in the repository"
+    hidden: Sourced[Any] = Sourced(Unknown(reason), name.origin())
+    run = RunConfig(model=hidden, micro_batch=hidden, seq_len=hidden, precision=hidden, optimizer=hidden, method=hidden,
+                    grad_accum=hidden, grad_checkpointing=hidden)  # fmt: skip
+    return (_completed(run, launch, Facts(), {}),)
+
+
+def _deepspeed(files: Files, launch: LaunchConfig, facts: Facts) -> dict[str, Sourced[Any]]:
+    command = launch.command
+    given = dict(arguments.options(command.argv))
+    named = [given[name] for name in _CONFIG_OPTIONS if name in given and given[name].is_known]
+    option = command.options.get("--deepspeed-config-file")
+    names = [arg.text for arg in ([option] if option is not None else []) + named]
+    names += [str(item.value) for item in facts.candidates("deepspeed_config") if isinstance(item.value, str)]
+    for name in names:
+        found = deepspeed_facts(name, files, command.cwd, launch.path)
+        if found:
+            return found
+    return {}
+
+
+def _completed(run: RunConfig, launch: LaunchConfig, facts: Facts, engine: dict[str, Sourced[Any]]) -> RunConfig:
+    fields: dict[str, Sourced[Any]] = dict(run.words())
+    from_launcher = {name: value for name, value in launch.overrides.items() if name != "compute_dtype"}
+    for name, value in {**from_launcher, **engine}.items():
+        is_default = fields[name].is_known and fields[name].origin.text.startswith(("nothing ", "default of "))
+        if name == "precision" or not fields[name].is_known or is_default:
+            fields[name] = value
+    fields["num_gpus"] = launch.processes.per_node
+    fields["nodes"] = launch.processes.nodes if launch.processes.nodes.is_known else launch.target.nodes
+    fields["gpu"] = _gpu(launch.target.gpu)
+    fields["sharding"] = _sharding(fields, launch, facts)
+    if not fields["offload"].is_known and fields["sharding"].value in {"none", "ddp"}:
+        fields["offload"] = Sourced("none", Origin(f"sharding {fields['sharding'].value}"))
+    notes = tuple(("launch", note) for note in launch.notes)
+    opaque = [word for word in launch.command.argv if word.unknown and word.text.startswith("$")]
+    notes += tuple(("arguments", f"{word.text}: {word.unknown}") for word in opaque[:4])
+    return replace(run, **fields, not_understood=(*run.not_understood, *notes))
+
+
+def _gpu(gpu: Sourced[tuple[str, ...]]) -> Sourced[tuple[str, ...]]:
+    """Names the hardware table knows; a site's own word is unknown until the configuration maps it."""
+    if isinstance(gpu.value, Unknown):
+        return gpu
+    names: list[str] = []
+    for name in gpu.value:
+        slice_memory = re.fullmatch(r"\d+g\.(\d+)gb", name)
+        name = f"{slice_memory[1]}GB" if slice_memory else name
+        try:
+            hardware.find(name)
+        except InputError:
+            return not_known(
+                f"{name!r} is no GPU we know: map it in `targets` of the Preflight configuration", gpu.origin
+            )
+        names.append(name)
+    return Sourced(tuple(names), gpu.origin)
+
+
+def _sharding(fields: dict[str, Sourced[Any]], launch: LaunchConfig, facts: Facts) -> Sourced[Any]:
+    given = fields["sharding"]
+    per_node, nodes = fields["num_gpus"].value, fields["nodes"].value
+    if given.is_known:
+        return given
+    if per_node == 1 and nodes == 1:
+        return Sourced("none", launch.processes.per_node.origin)
+    owner = facts.marks.get("trainer") or facts.marks.get("accelerator") or facts.marks.get("hf_parser")
+    if owner is not None and launch.command.launcher != "python":
+        return Sourced("ddp", replace(owner, text="wraps the model for data parallelism"))
+    if isinstance(per_node, int) and isinstance(nodes, int):
+        return not_known(f"{per_node * nodes} processes, and no wrapper (DDP, FSDP, DeepSpeed) is visible")
+    return given
