@@ -56,11 +56,10 @@ def category_of(setup: Setup) -> str:
         return "guessed-shape"
     if setup.facts.kind != "decoder":
         return setup.facts.kind
+    kind = "full" if setup.method == "full" else "adapter"
     if setup.quantized_bytes is not None:
-        return "qlora"
-    if setup.method != "full":
-        return "adapter"
-    return "full-sharded" if setup.is_gathered else "full"
+        kind = "qlora"
+    return f"{kind}-sharded" if setup.is_gathered else kind
 
 
 def residual_of(category: str) -> Residual:

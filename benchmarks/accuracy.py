@@ -1,0 +1,132 @@
+"""Score the estimator on the public measured rows and write ``docs/accuracy.md``.
+
+    python -m benchmarks.accuracy [--check]
+
+A row is compared with the interval of the same kind: what it measured as allocated with `allocated`, as reserved with
+`reserved`, with nvidia-smi with `peak`; where nobody says how it was measured, with `reserved`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import statistics
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from benchmarks import calibrate
+from benchmarks.measured import Scored, load, score
+
+PAGE = Path(__file__).parent.parent / "docs" / "accuracy.md"
+_HEAD = "| {} | rows | with a number | median error | inside | median width | false-OOM | false-fit |"
+_INTRO = """# How accurate the estimates are
+
+Written by `python -m benchmarks.accuracy`; do not edit. Rows: GPU memory that people published, the public half
+of a collection ({rows} runs, {file}). Vision detection and segmentation, video, diffusion and vision-language
+models have no layer program yet and get no number.
+
+*Error*: point against measured. *Inside*: measured within low and high. *Width*: high less low over point.
+*False-OOM*: verdict `exceeds`, but it ran. *False-fit*: verdict `fits`, but it ran out of memory. Quality A is an
+instrumented number with a complete configuration, B has inferred fields, C is approximate or incomplete.
+
+The interval was fitted on these rows, so the first tables flatter it. The last one is the honest one: there every
+source is scored with a table fitted on the other sources.
+"""
+
+
+def table(title: str, items: Sequence[Scored], key: Callable[[Scored], str]) -> list[str]:
+    """One table, a line per group."""
+    groups: dict[str, list[Scored]] = collections.defaultdict(list)
+    for item in items:
+        groups[key(item)].append(item)
+    lines = [
+        "",
+        f"## By {title}" if title != "all" else "## All rows",
+        "",
+        _HEAD.format(title),
+        "| --- " + "| ---: " * 7 + "|",
+    ]
+    lines += [f"| {name} | " + " | ".join(line(groups[name])) + " |" for name in sorted(groups)]
+    return lines
+
+
+def line(items: Sequence[Scored]) -> list[str]:
+    """The numbers of one group."""
+    numbers = [item for item in items if item.comparable is not None]
+    pairs = [(item, item.measured_bytes) for item in numbers if item.measured_bytes is not None]
+    errors, widths, inside = [], [], 0
+    for item, measured in pairs:
+        interval = item.comparable
+        assert interval is not None
+        errors.append(abs(interval.point / measured - 1))
+        widths.append((interval.high - interval.low) / interval.point)
+        inside += interval.low <= measured <= interval.high
+    return [
+        str(len(items)),
+        str(len(numbers)),
+        f"{statistics.median(errors):.1%}" if errors else "",
+        _share(inside, len(pairs)),
+        f"{statistics.median(widths):.0%}" if widths else "",
+        _share(*false_oom(numbers)),
+        _share(*false_fit(numbers)),
+    ]
+
+
+def false_oom(items: Sequence[Scored]) -> tuple[int, int]:
+    """Of the runs that ran on a known card, those we said cannot."""
+    ran = [item for item in items if not item.row["oom"] and item.result.verdict != "unknown"]
+    return sum(item.result.verdict == "exceeds" for item in ran), len(ran)
+
+
+def false_fit(items: Sequence[Scored]) -> tuple[int, int]:
+    """Of the runs that ran out of memory, those we said would fit."""
+    died = [item for item in items if item.row["oom"] and item.result.verdict != "unknown"]
+    return sum(item.result.verdict == "fits" for item in died), len(died)
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{part / whole:.0%} ({part}/{whole})" if whole else ""
+
+
+def _held_out() -> list[str]:
+    rows = [row for row in load(qualities="AB") if row["measured_kind"] != "unknown"]
+    lines = ["", "## Sources not seen when fitting", "", "| source | rows | inside | median error | median width |"]
+    lines.append("| --- | ---: | ---: | ---: | ---: |")
+    for item in calibrate.leave_one_out(calibrate.points(rows)):
+        cells = [item.source, item.num_rows, _share(item.num_inside, item.num_rows)]
+        lines.append(f"| {' | '.join(map(str, cells))} | {item.median_error:.1%} | {item.median_width:.0%} |")
+    return lines
+
+
+def page() -> str:
+    """The whole page."""
+    items = score(load())
+    intro = _INTRO.format(rows=len(items), file="`tests/data/measured_peaks_public.jsonl.gz`")
+    lines = intro.splitlines()
+    lines += table("all", items, lambda item: "every row")
+    lines += table("quality", items, lambda item: str(item.row["quality"]))
+    lines += table("category", items, lambda item: str(item.row["category"]))
+    lines += table("category, quality A and B", [item for item in items if item.row["quality"] != "C"],
+                   lambda item: str(item.row["category"]))  # fmt: skip
+    lines += _held_out()
+    return "\n".join(lines) + "\n"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Write or check the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="fail when the committed page is stale")
+    args = parser.parse_args(argv)
+    text = page()
+    if args.check:
+        is_fresh = PAGE.exists() and PAGE.read_text(encoding="utf-8") == text
+        print("fresh" if is_fresh else "stale: run python -m benchmarks.accuracy", file=sys.stderr)
+        return 0 if is_fresh else 1
+    PAGE.write_text(text, encoding="utf-8")
+    print(text)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
