@@ -1,0 +1,74 @@
+"""Everything a review may look at, as one value: what makes `bot.core.review` a function without I/O."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from bot.core.config import Config
+from bot.core.config_text import Problem
+from bot.sources.base import PullSnapshot, Tree
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReviewInput:
+    """One pull request, ready to be reviewed.
+
+    `base` is the tree of the merge base; `config` comes from the tip of the base branch. `posted` are the fingerprints
+    of comments that are on the pull request already. `skip` names files that killed an analysing process before, and
+    why they are left out. `web_url` is where people see the repositories (GHES has its own).
+    """
+
+    snapshot: PullSnapshot
+    head: Tree
+    base: Tree
+    config: Config = field(default_factory=Config)
+    config_problems: tuple[Problem, ...] = ()
+    posted: frozenset[str] = frozenset()
+    skip: Mapping[str, str] = field(default_factory=dict)
+    generation: int = 0
+    web_url: str = "https://github.com"
+
+
+class MemoryTree:
+    """A tree held in memory. A path may be listed without its bytes: then it exists and cannot be read."""
+
+    def __init__(self, files: Mapping[str, bytes | None], shas: Mapping[str, str] | None = None) -> None:
+        self._files = dict(files)
+        self._shas = dict(shas or {})
+
+    def paths(self) -> Collection[str]:
+        """Every path of the tree."""
+        return self._files.keys()
+
+    def read(self, path: str) -> bytes | None:
+        """The bytes of one file, where held."""
+        return self._files.get(path)
+
+    def blob_sha(self, path: str) -> str | None:
+        """The id git gives the blob."""
+        content = self._files.get(path)
+        if path in self._shas or content is None:
+            return self._shas.get(path)
+        return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
+
+
+class WithoutFiles:
+    """A tree in which some files do not exist."""
+
+    def __init__(self, tree: Tree, hidden: Collection[str]) -> None:
+        self._tree = tree
+        self._hidden = frozenset(hidden)
+
+    def paths(self) -> Collection[str]:
+        """Every path that is left."""
+        return [path for path in self._tree.paths() if path not in self._hidden]
+
+    def read(self, path: str) -> bytes | None:
+        """The bytes of one file; None for a hidden one."""
+        return None if path in self._hidden else self._tree.read(path)
+
+    def blob_sha(self, path: str) -> str | None:
+        """The id git gives the blob; None for a hidden one."""
+        return None if path in self._hidden else self._tree.blob_sha(path)

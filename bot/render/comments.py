@@ -1,0 +1,59 @@
+"""One review comment: what happens, why, what to do, and how to silence it."""
+
+from __future__ import annotations
+
+from analyzer.findings import Confidence, Finding
+from bot.core.suggestions import NoSuggestion, Suggestion
+from bot.render import limits
+from bot.render.markdown import Links, code, escape, prose
+
+FINGERPRINT_MARKER = "<!-- preflight:fingerprint={} -->"
+MAX_EVIDENCE = 12
+
+_HOW_SURE = {
+    Confidence.CERTAIN: "certain: every step is in the code",
+    Confidence.LIKELY: "likely: one step rests on a convention",
+    Confidence.POSSIBLE: "possible: code that we cannot see could change the answer",
+}
+
+
+def comment_body(finding: Finding, fingerprint: str, links: Links, change: Suggestion | NoSuggestion | None) -> str:
+    """The comment's Markdown. `change` is None when the finding has no fix.
+
+    The marker stands first, so that no cut can take it away.
+    """
+    parts = [
+        FINGERPRINT_MARKER.format(fingerprint),
+        f"**{finding.rule} {escape(finding.name)}** · {finding.severity.value} · {_HOW_SURE[finding.confidence]}",
+        prose(finding.message),
+        _why(finding, links),
+        _what_to_do(finding, change),
+        _silence(finding),
+    ]
+    return limits.body("\n\n".join(part for part in parts if part))
+
+
+def _why(finding: Finding, links: Links) -> str:
+    steps = finding.evidence[:MAX_EVIDENCE]
+    lines = [f"{index}. {links.line(step.path, step.line)} {prose(step.note)}" for index, step in enumerate(steps, 1)]
+    if len(finding.evidence) > MAX_EVIDENCE:
+        lines.append(f"\n… and {len(finding.evidence) - MAX_EVIDENCE} more steps")
+    return "**Why**\n\n" + "\n".join(lines) if lines else ""
+
+
+def _what_to_do(finding: Finding, change: Suggestion | NoSuggestion | None) -> str:
+    if finding.fix is None or change is None:
+        return ""
+    title = f"**Fix:** {prose(finding.fix.title)}"
+    if finding.fix.applicability == "unsafe":
+        title += " (this may change more than the defect: read it before you apply it)"
+    if isinstance(change, Suggestion):
+        return f"{title}\n\n{change.block}"
+    return f"{title}\n\n(No one-click change here: {escape(change.reason)}.)"
+
+
+def _silence(finding: Finding) -> str:
+    explain = f"`preflight explain {finding.rule}` tells more."
+    if finding.rule == "PF501":
+        return f"<sub>{explain}</sub>"  # nothing in the head lifts a memory block
+    return f"<sub>Not a defect? {code(f'# preflight: ignore[{finding.rule}] reason')} on this line. {explain}</sub>"
