@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from bot.store import HEARTBEAT_TTL, RECORD_TTL, Client, Keys
 
@@ -74,9 +75,13 @@ class Records:
 
     def due(self, now: float) -> list[str]:
         """Reviews whose deadline has passed."""
-        return [name.decode() for name in self._client.zrangebyscore(self._keys.open_reviews(), "-inf", now)]
+        return _texts(self._client.zrangebyscore(self._keys.open_reviews(), "-inf", now))
 
     def of_pull(self, repo_id: int, number: int) -> list[str]:
         """Open reviews of one pull request."""
-        names = (name.decode() for name in self._client.zrange(self._keys.open_reviews(), 0, -1))
+        names = _texts(self._client.zrange(self._keys.open_reviews(), 0, -1))
         return [name for name in names if name.startswith(f"{repo_id}-{number}-")]
+
+
+def _texts(members: Any) -> list[str]:
+    return [str(member, "utf-8") for member in members]

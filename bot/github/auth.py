@@ -1,0 +1,91 @@
+"""Who we are to GitHub: the app's JWT, and installation tokens narrowed to one repository and our permissions.
+
+Tokens are cached in Redis only, encrypted with a key derived from the app's private key, until 300 s before their
+end. PyGithub's own cache lives in an object that every forked work-horse would lose.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import time
+from datetime import datetime
+from typing import Any
+
+from cryptography.fernet import Fernet, InvalidToken
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from github import Auth
+
+from bot.errors import InputError
+from bot.github.errors import Invalid, NotFound
+from bot.github.retry import Api
+from bot.settings import WorkerSettings
+from bot.store import DAY, Client, Keys
+
+PERMISSIONS = {
+    "metadata": "read",
+    "contents": "read",
+    "pull_requests": "write",
+    "issues": "write",
+    "checks": "write",
+}
+"""What a token of ours may do. `app.yml` asks for these and for ``merge_queues: read``, which only an event needs."""
+_EARLY = 300  # seconds before GitHub's expiry
+
+
+class AppCredentials:
+    """Gives tokens; nothing else of the app's identity leaves this class."""
+
+    def __init__(self, settings: WorkerSettings, client: Client, keys: Keys) -> None:
+        self._settings = settings
+        self._client = client
+        self._keys = keys
+        secret = settings.private_key.reveal()
+        app_id: int | str = int(settings.app_id) if settings.app_id.isdecimal() else settings.app_id
+        auth = Auth.AppAuth(app_id, secret)
+        self._api = Api(lambda fresh: auth, settings.api_url, verify=settings.verify)
+        derived = HKDF(algorithm=SHA256(), length=32, salt=None, info=b"preflight installation token").derive(
+            secret.encode()
+        )
+        self._fernet = Fernet(base64.urlsafe_b64encode(derived))
+
+    def installation(self, installation_id: int, repo_id: int, *, fresh: bool = False) -> Auth.Token:
+        """A token for one repository of an installation; `fresh` skips the cache."""
+        scope = hashlib.sha256(json.dumps([repo_id, PERMISSIONS], sort_keys=True).encode()).hexdigest()[:16]
+        key = self._keys.token(installation_id, scope)
+        if not fresh and (cached := self._client.get(key)):
+            try:
+                return Auth.Token(self._fernet.decrypt(cached).decode())
+            except InvalidToken:
+                pass  # the app has a new private key
+        token, lifetime = self._ask(installation_id, repo_id)
+        if lifetime > _EARLY:
+            self._client.set(key, self._fernet.encrypt(token.encode()), ex=int(lifetime - _EARLY))
+        return Auth.Token(token)
+
+    def drop(self, installation_id: int) -> None:
+        """Forget the tokens of an installation whose scope changed."""
+        for key in self._client.scan_iter(self._keys.token(installation_id, "*")):
+            self._client.delete(key)
+
+    def login(self) -> str:
+        """The login of our bot user (``preflight[bot]``): only its comments are ours."""
+        key = f"{self._keys.space}:app-login:{self._settings.app_id}"
+        if cached := self._client.get(key):
+            return str(cached, "utf-8")
+        login = f"{self._api.get('/app')['slug']}[bot]"
+        self._client.set(key, login.encode(), ex=DAY)
+        return login
+
+    def _ask(self, installation_id: int, repo_id: int) -> tuple[str, float]:
+        body: dict[str, Any] = {"repository_ids": [repo_id], "permissions": PERMISSIONS}
+        try:
+            answer = self._api.write("POST", f"/app/installations/{installation_id}/access_tokens", body)
+        except NotFound:
+            raise InputError(f"installation {installation_id} does not exist (any more)") from None
+        except Invalid as error:
+            raise InputError(f"the installation has not accepted a permission the app needs: {error.message}") from None
+        ends = datetime.fromisoformat(str(answer["expires_at"]).replace("Z", "+00:00")).timestamp()
+        return str(answer["token"]), ends - time.time()

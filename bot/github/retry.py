@@ -1,0 +1,207 @@
+"""One HTTP call to GitHub: what is retried on the wire, and what never is.
+
+PyGithub's default repeats a POST after 5xx, which is a second comment when only the answer was lost; and its retry
+sleeps out any Retry-After inside the worker. So: the connection retries GET alone, limits are raised to the job
+(`Unavailable`), and a write whose answer was lost is looked for before it is written again (`look_then_write`).
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Protocol, TypeVar
+from urllib.parse import urljoin, urlsplit
+
+import requests
+from github import Auth, Github
+from urllib3.util.retry import Retry
+
+from bot.errors import Unavailable
+from bot.github.errors import BadCredentials, GitHubDown, RateLimited, Refused, error_for
+
+T = TypeVar("T")
+API_VERSION = "2022-11-28"
+_ACCEPT = {"Accept": "application/vnd.github+json"}
+_TIMEOUT = 20
+_WRITE_ATTEMPTS = 3
+
+
+class WriteGate(Protocol):
+    """What stands before each write and hears of limits: `bot.github.limits.Throttle`."""
+
+    def before_read(self) -> None: ...
+
+    def before_write(self) -> None: ...
+
+    def pause(self, seconds: float) -> None: ...
+
+
+class _NoGate:
+    def before_read(self) -> None: ...
+
+    def before_write(self) -> None: ...
+
+    def pause(self, seconds: float) -> None: ...
+
+
+def github_client(auth: Auth.Auth, base_url: str, verify: bool | str = True) -> Github:
+    """A PyGithub client without its own throttle (ours is across processes) and with retries for GET alone."""
+    retry = Retry(
+        total=3,
+        backoff_factor=0.3,
+        status_forcelist=[500, 502, 503, 504],
+        allowed_methods={"GET"},
+        raise_on_status=False,
+        respect_retry_after_header=False,
+    )
+    return Github(
+        auth=auth,
+        base_url=base_url,
+        api_version=API_VERSION,
+        per_page=100,
+        timeout=_TIMEOUT,
+        retry=retry,
+        verify=verify,
+        seconds_between_requests=None,
+        seconds_between_writes=None,
+        lazy=True,
+    )
+
+
+class Api:
+    """JSON calls with one credential. Counts its requests for the log line of the job."""
+
+    def __init__(
+        self,
+        auth: Callable[[bool], Auth.Auth],
+        base_url: str,
+        gate: WriteGate | None = None,
+        verify: bool | str = True,
+    ) -> None:
+        """`auth(fresh)` gives the credential; it is asked for a fresh one once after a 401."""
+        self._auth = auth
+        self._base_url = base_url
+        self._verify = verify
+        self._gate: WriteGate = gate or _NoGate()
+        self._client: Github | None = None
+        self.calls = 0
+
+    def get(self, path: str, parameters: Mapping[str, Any] | None = None) -> Any:
+        """The JSON body. Raises `Refused` or `Unavailable`."""
+        self._gate.before_read()
+        return self._call("GET", path, parameters=parameters)[1]
+
+    def write(self, verb: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
+        """One write, never repeated here."""
+        self._gate.before_write()
+        return self._call(verb, path, body=body)[1]
+
+    def pages(self, path: str, parameters: Mapping[str, Any] | None = None, limit: int = 3_000) -> Iterator[Any]:
+        """The items of a list, page after page, at most `limit`."""
+        seen = 0
+        for page in range(1, 1 + -(-limit // 100)):
+            items = self.get(path, {**(parameters or {}), "per_page": 100, "page": page})
+            yield from items[: limit - seen]
+            seen += len(items)
+            if len(items) < 100:
+                return
+
+    def graphql(self, query: str, variables: Mapping[str, Any]) -> dict[str, Any]:
+        """``data`` of a query; partial data beside errors is kept (a missing object is null there)."""
+        self._gate.before_read()
+        url = self._requester().graphql_url
+        answer = self._call("POST", url, body={"query": query, "variables": dict(variables)})[1]
+        data = answer.get("data") if isinstance(answer, dict) else None
+        if not isinstance(data, dict):
+            errors = answer.get("errors") if isinstance(answer, dict) else answer
+            if "RATE_LIMITED" in json.dumps(errors):
+                self._gate.pause(60)
+                raise RateLimited("GitHub limits GraphQL for this installation", 60)
+            raise Refused(200, f"GraphQL: {json.dumps(errors)[:300]}")
+        return data
+
+    def download(self, path: str) -> bytes:
+        """The bytes behind a redirect (a tarball). The credential does not follow it to another host."""
+        url = self._base_url + path
+        token = self._auth(False)
+        headers = {"Authorization": f"{token.token_type} {token.token}", "X-GitHub-Api-Version": API_VERSION}
+        self.calls += 1
+        try:
+            answer = requests.get(url, headers=headers, timeout=60, verify=self._verify)
+        except requests.RequestException as error:
+            raise GitHubDown(f"no answer from GitHub ({type(error).__name__})") from None
+        if answer.status_code != 200:
+            raise error_for(answer.status_code, {k.lower(): v for k, v in answer.headers.items()}, answer.text)
+        return answer.content
+
+    def _call(
+        self,
+        verb: str,
+        path: str,
+        *,
+        parameters: Mapping[str, Any] | None = None,
+        body: Mapping[str, Any] | None = None,
+    ) -> tuple[int, Any]:
+        try:
+            return self._once(verb, path, parameters, body)
+        except BadCredentials:
+            self._client = github_client(self._auth(True), self._base_url, self._verify)
+            return self._once(verb, path, parameters, body)  # a 401 did nothing: the write was not made
+
+    def _once(
+        self, verb: str, path: str, parameters: Mapping[str, Any] | None, body: Mapping[str, Any] | None
+    ) -> tuple[int, Any]:
+        status, headers, text = self._send(verb, path, parameters, body)
+        if status in (307, 308) and "location" in headers:
+            # A renamed repository: PyGithub hands the redirect of a POST back as if it were the answer.
+            target = urljoin(self._base_url + "/", str(headers["location"]))
+            if urlsplit(target).netloc != urlsplit(self._base_url).netloc:
+                raise Refused(status, "redirected to another host")
+            status, headers, text = self._send(verb, target, parameters, body)
+        if not 200 <= status < 300:
+            error = error_for(status, headers, text)
+            if isinstance(error, RateLimited) and error.retry_after is not None:
+                self._gate.pause(error.retry_after)
+            raise error
+        try:
+            return status, json.loads(text) if text else None
+        except ValueError:
+            raise GitHubDown("GitHub's answer is not JSON") from None
+
+    def _send(
+        self, verb: str, path: str, parameters: Mapping[str, Any] | None, body: Mapping[str, Any] | None
+    ) -> tuple[int, dict[str, Any], str]:
+        self.calls += 1
+        try:
+            return self._requester().requestJson(
+                verb,
+                path,
+                parameters=dict(parameters) if parameters else None,
+                headers=dict(_ACCEPT),
+                input=dict(body) if body is not None else None,
+            )
+        except requests.RequestException as error:
+            raise GitHubDown(f"no answer from GitHub ({type(error).__name__})") from None
+
+    def _requester(self) -> Any:
+        if self._client is None:
+            self._client = github_client(self._auth(False), self._base_url, self._verify)
+        return self._client.requester
+
+
+def look_then_write(
+    write: Callable[[], T], look: Callable[[], T | None], sleep: Callable[[float], None] = time.sleep
+) -> T:
+    """Write; after a lost answer look whether it was done, and only then write again."""
+    for attempt in range(_WRITE_ATTEMPTS):
+        try:
+            return write()
+        except GitHubDown:
+            sleep(1.0 + attempt)
+            found = look()
+            if found is not None:
+                return found
+            if attempt == _WRITE_ATTEMPTS - 1:
+                raise
+    raise Unavailable("GitHub does not take the write")
