@@ -142,6 +142,8 @@ class Run:
         return [state]
 
     def _sequence(self, node: Node, state: State) -> list[State]:
+        if node.type == "compound_statement" and node.children[0].type == "((":
+            return self._test(node, state)
         return self.block(node.children, [state])
 
     def _list(self, node: Node, state: State) -> list[State]:

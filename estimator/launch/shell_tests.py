@@ -16,6 +16,7 @@ def truth(node: Node, words: Words) -> bool | None:
     """Whether a condition holds. An unset variable counts as empty for ``-z`` and ``-n``: the file as it stands."""
     handler = {
         "test_command": _test,
+        "compound_statement": _test,
         "negated_command": _negated,
         "list": _list,
         "command": _command,
@@ -31,7 +32,7 @@ def _test(node: Node, words: Words) -> bool | None:
     if node.children and node.children[0].type == "((":
         number = evaluate(named[0], words.state) if len(named) == 1 else None
         return None if number is None else bool(number)
-    return truth(named[0], words) if len(named) == 1 else None
+    return truth(named[0], words) if len(named) == 1 and node.type == "test_command" else None
 
 
 def _inner(node: Node, words: Words) -> bool | None:

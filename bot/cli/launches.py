@@ -1,0 +1,95 @@
+"""List the launch configs of a tree: what each runs, on what, with the origin of every value.
+
+PATH is a launch file or a directory (default: the working directory); --command reads a command as one would type it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bot.errors import InputError
+
+if TYPE_CHECKING:
+    from analyzer.api import Files
+    from estimator.launches import Found, Launch
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Options of the command."""
+    parser.add_argument("paths", nargs="*", metavar="PATH", help="launch files or directories")
+    parser.add_argument("--command", metavar="COMMAND", help='such as "sbatch --nodes 4 train.slurm"')
+    parser.add_argument(
+        "--target", action="append", default=[], metavar="LABEL=GPU",
+        help="what a partition, constraint or GPU type of this site is, such as gpu-large=A100-80GB",
+    )  # fmt: skip
+    parser.add_argument("--format", choices=("terminal", "json"), default="terminal")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the launches. Raises `InputError` for a path that is not there or a command that is none."""
+    from bot.sources.directory import Directory
+    from estimator.api import launches
+
+    files = Directory(Path())
+    paths = None if not args.paths else list(_expanded(files, args.paths))
+    found = launches(files, paths, args.command, _targets(args.target))
+    print(json.dumps(found.to_json(), indent=2, ensure_ascii=False) if args.format == "json" else _text(found))
+    return 0
+
+
+def _targets(pairs: list[str]) -> dict[str, str]:
+    targets: dict[str, str] = {}
+    for pair in pairs:
+        label, has_value, gpu = pair.partition("=")
+        if not has_value or not label or not gpu:
+            raise InputError(f"--target {pair!r}: write LABEL=GPU")
+        targets[label] = gpu
+    return targets
+
+
+def _expanded(files: Files, paths: list[str]) -> Iterator[str]:
+    """The files that the paths mean, as the tree names them."""
+    from estimator.launches import candidates
+
+    root = Path().resolve()
+    for path in paths:
+        place = Path(path).resolve()
+        if not place.exists():
+            raise InputError(f"{path}: no such file or directory")
+        if not place.is_relative_to(root):
+            raise InputError(f"{path}: is outside the working directory, and so are the files it names")
+        name = place.relative_to(root).as_posix()
+        if place.is_dir():
+            yield from (item for item in candidates(files) if name == "." or item.startswith(f"{name}/"))
+        else:
+            yield name
+
+
+def _text(found: Found) -> str:
+    blocks = [_block(launch) for launch in found.launches] or ["no launch configs found"]
+    blocks += [f"not read: {item.path}: {item.reason}" for item in found.skipped]
+    return "\n\n".join(blocks)
+
+
+def _block(launch: Launch) -> str:
+    document: dict[str, Any] = launch.to_json()
+    lines = [f"{document['path']}:{document['line']}  [{document['format']}]  {' '.join(document['command'])}"]
+    values = {**document["target"], **document["run_config"]}
+    origins = document["origins"]
+    for name, value in values.items():
+        if value is not None and name not in {"num_gpus"}:
+            lines.append(f"  {name:<18} {_shown(value):<28} {origins.get(name, '')}".rstrip())
+    lines += [f"  {item['field']:<18} {'unknown':<28} {item['reason']}" for item in document["unknowns"]]
+    estimate = document["estimate"]
+    if estimate and estimate["peak_gib"]:
+        peak = estimate["peak_gib"]
+        lines.append(f"  peak               {peak['low']:.1f} to {peak['high']:.1f} GiB: {estimate['verdict']}")
+    return "\n".join(lines)
+
+
+def _shown(value: object) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
