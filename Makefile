@@ -33,10 +33,10 @@ lint: $(STAMP) ## ruff, mypy --strict, import-linter, generated documents up to 
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -I -m preflight _docs --check
+	$(BIN)/python -I -m preflight docs --check
 
 docs: $(STAMP) ## write the generated documents
-	$(BIN)/python -I -m preflight _docs
+	$(BIN)/python -I -m preflight docs
 
 bench: $(STAMP) ## measure, and write docs/benchmarks.md
 	$(BIN)/python benchmarks/bench.py
