@@ -44,7 +44,9 @@ def test_launch_commands_are_taken_apart(text: str, launcher: str, script: str, 
 
 @pytest.mark.parametrize(
     "text",
-    ["echo python train.py", "pip install torch", "python -m pip install x", "python -c pass", "python setup.py install",
+    [
+     "echo python train.py", "pip install torch", "python -m pip install x",
+     "python -c pass", "python setup.py install",
      "python -m http.server", "accelerate config", "ls train.py", "python", "srun hostname", "cat train.py"],
 )  # fmt: skip
 def test_what_never_trains_is_no_launch(text: str) -> None:

@@ -84,7 +84,11 @@ def test_words_are_resolved_as_bash_would(script: str, expected: str) -> None:
 
 READINGS = [
     ("unknown condition", "if [ -f x ]; then A=1; else A=2; fi\npython $A", ["python|1", "python|2"]),
-    ("unknown chain", "if [ $N -le 4 ]; then A=1; elif [ $N -le 8 ]; then A=2; fi\npython ${A:-3}", ["python|1", "python|2", "python|3"]),
+    (
+        "unknown chain",
+        "if [ $N -le 4 ]; then A=1; elif [ $N -le 8 ]; then A=2; fi\npython ${A:-3}",
+        ["python|1", "python|2", "python|3"],
+    ),
     ("unknown case", "case $M in a) A=1;; *) A=2;; esac\npython $A", ["python|1", "python|2"]),
     ("usage check", "if [ $# -lt 1 ]; then echo usage; exit 1; fi\npython t.py", ["python|t.py"]),
     ("loop over words", "for lr in 1 2; do python t.py $lr; done", ["python|t.py|1", "python|t.py|2"]),
@@ -103,12 +107,12 @@ def test_undecided_conditions_part_the_readings(script: str, expected: list[str]
 
 def test_a_word_belongs_to_the_line_that_gives_its_value() -> None:
     (item,) = started("BS=8\n\npython t.py --bs $BS")
-    assert [("t.py", 3, ""), ("--bs", 3, ""), ("8", 1, "BS")] == [(w.text, w.line, w.name) for w in item.words[1:]]
+    assert [(w.text, w.line, w.name) for w in item.words[1:]] == [("t.py", 3, ""), ("--bs", 3, ""), ("8", 1, "BS")]
 
 
 def test_environment_is_what_is_exported_and_what_stands_before_the_command() -> None:
     (item,) = started("export A=1\nB=2\nC=3 python t.py")
-    assert {"A": "1", "C": "3"} == {name: value.text for name, value in item.env.items()}
+    assert {name: value.text for name, value in item.env.items()} == {"A": "1", "C": "3"}
 
 
 def test_sourced_and_started_scripts_of_the_tree_are_followed() -> None:
@@ -116,7 +120,7 @@ def test_sourced_and_started_scripts_of_the_tree_are_followed() -> None:
         "env.sh": "BS=16\n", "inner.sh": "python t.py --bs $1 --lr ${LR:-1}\n", "unseen.sh": "python never.py\n",
     }  # fmt: skip
     script = "source env.sh\nexport LR=5\nsource ~/venv/bin/activate\nsrun bash inner.sh $BS"
-    assert ["srun|python|t.py|--bs|16|--lr|5"] == commands(script, files)
+    assert commands(script, files) == ["srun|python|t.py|--bs|16|--lr|5"]
 
 
 def test_cd_moves_the_place_where_scripts_are_looked_for() -> None:
@@ -163,4 +167,4 @@ HARMLESS = [
 @pytest.mark.parametrize("script", [case[1] for case in HARMLESS], ids=[case[0] for case in HARMLESS])
 def test_odd_scripts_still_show_their_command(script: bytes) -> None:
     found = started(script, {"run.sh": script})
-    assert ["python", "t.py"] == [word.text for word in found[-1].words[:2]]
+    assert [word.text for word in found[-1].words[:2]] == ["python", "t.py"]

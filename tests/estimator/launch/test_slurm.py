@@ -62,16 +62,16 @@ def test_a_partition_means_a_gpu_only_where_the_configuration_says_so() -> None:
     unknown = read(script).target.gpu.value
     assert isinstance(unknown, Unknown)
     assert "targets" in unknown.reason
-    assert ("A100-80GB",) == read(script, {"big": "A100-80GB"}).target.gpu.value
+    assert read(script, {"big": "A100-80GB"}).target.gpu.value == ("A100-80GB",)
 
 
 def test_a_site_word_for_a_type_is_mapped_too() -> None:
-    assert ("A100-80GB",) == read(job("--gres=gpu:a100:4"), {"a100": "A100-80GB"}).target.gpu.value
+    assert read(job("--gres=gpu:a100:4"), {"a100": "A100-80GB"}).target.gpu.value == ("A100-80GB",)
 
 
 def test_directives_end_at_the_first_command_and_two_hashes_are_a_comment() -> None:
     script = "#!/bin/bash\n##SBATCH --nodes=9\n#SBATCH -N 2\n\n# words\ncd x\n#SBATCH --nodes=4\npython t.py\n"
-    assert {"--nodes": "2"} == {name: arg.text for name, arg in directives("j", script.encode()).options.items()}
+    assert {name: arg.text for name, arg in directives("j", script.encode()).options.items()} == {"--nodes": "2"}
 
 
 def test_submit_options_beat_directives() -> None:
@@ -81,13 +81,13 @@ def test_submit_options_beat_directives() -> None:
         Arg("--gres=gpu:h100:8", "command line", 1),
     )
     target = read(job("--nodes=1", "--gres=gpu:a100:1"), options=options).target
-    assert (("h100",), 8, 4) == (target.gpu.value, target.gpus_per_node.value, target.nodes.value)
+    assert (target.gpu.value, target.gpus_per_node.value, target.nodes.value) == (("h100",), 8, 4)
     assert target.nodes.origin.path == "command line"
 
 
 def test_a_step_narrows_the_allocation() -> None:
     launch = read(job("--nodes=4", "--gres=gpu:a100:8", command="srun --nodes=1 --gres=gpu:a100:2 torchrun t.py"))
-    assert (2, 1) == (launch.target.gpus_per_node.value, launch.target.nodes.value)
+    assert (launch.target.gpus_per_node.value, launch.target.nodes.value) == (2, 1)
 
 
 def test_heterogeneous_jobs_have_no_one_gpu() -> None:
@@ -103,7 +103,7 @@ PROCESSES = [
     ("torchrun t.py", ("--gres=gpu:a100:4",), 1, 1),
     ("GPUS=8\nsrun torchrun --nproc_per_node=$GPUS --nnodes=2 t.py", ("-N 2",), 8, 2),
     ("accelerate launch t.py", ("--gres=gpu:4",), 4, 1),
-    ("accelerate launch --num_processes $((SLURM_NNODES * 4)) --num_machines $SLURM_NNODES t.py", ("-N 4", "--gres=gpu:4"), 4, 4),
+    ("N=$SLURM_NNODES\naccelerate launch --num_processes $((N * 4)) --num_machines $N t.py", ("-N 4", "--gres=gpu:4"), 4, 4),
     ("CUDA_VISIBLE_DEVICES=0,1 accelerate launch t.py", ("--gres=gpu:4",), 2, 1),
     ("deepspeed --num_gpus=2 t.py", ("--gres=gpu:4",), 2, 1),
     ("deepspeed --include localhost:0,1,2 t.py", ("--gres=gpu:4",), 3, 1),
