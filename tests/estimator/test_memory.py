@@ -1,0 +1,204 @@
+"""Terms against numbers worked out by hand, and properties that hold whatever the run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from estimator.api import Estimate, RunConfig, estimate
+from estimator.memory import activations, candidates, generation, weights
+from estimator.memory.setup import Setup
+from estimator.memory.timeline import peak, timeline
+from estimator.models.choose import choose_model
+from estimator.sourced import Origin
+from estimator.units import GIB
+
+LLAMA = "meta-llama/Llama-2-7b-hf"
+PARAMS = 6_738_415_616
+
+
+def run(**fields: Any) -> RunConfig:
+    return RunConfig.from_document(fields, Origin("test"))
+
+
+def setup(**fields: Any) -> Setup:
+    config = run(**{"model": LLAMA, "micro_batch": 1, "seq_len": 2048, "precision": "amp-bf16", **fields})
+    return candidates.typical(candidates.choices(config, choose_model(config).readings), "Ampere")
+
+
+@pytest.mark.parametrize(
+    ("precision", "weight", "gradient", "state"),
+    [("fp32", 4, 4, 8), ("amp-bf16", 4, 4, 8), ("pure-bf16", 2, 2, 4), ("fp16-master", 2, 2, 12)],
+)
+def test_bytes_per_parameter_of_adamw(precision: str, weight: int, gradient: int, state: int) -> None:
+    one = setup(precision=precision, optimizer="adamw")
+    found = (weights.weights(one), weights.gradients(one), weights.optimizer_state(one))
+    assert [term.num_bytes for term in found] == [PARAMS * weight, PARAMS * gradient, PARAMS * state]
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "per_param"),
+    [("sgd", 0.0), ("sgd-momentum", 4.0), ("adamw-8bit", 2 * (1 + 4 / 256)), ("lion", 4.0), ("adafactor", 0.02)],
+)
+def test_state_of_other_optimizers(optimizer: str, per_param: float) -> None:
+    assert weights.state_bytes_per_param(setup(optimizer=optimizer)) == pytest.approx(per_param)
+
+
+@pytest.mark.parametrize(
+    ("model", "published"),
+    [
+        (LLAMA, 4_194_304),
+        ("meta-llama/Llama-2-13b-hf", 6_553_600),
+        ("stabilityai/stablelm-base-alpha-3b", 2_097_152),
+        ("microsoft/phi-1_5", 1_572_864),
+    ],
+)
+def test_adapters_have_the_published_number_of_parameters(model: str, published: int) -> None:
+    one = setup(model=model, method="lora", lora_rank=8, lora_targets=["q_proj", "v_proj"])
+    assert one.lora_params == published
+
+
+@pytest.mark.parametrize(
+    ("sharding", "divided"),
+    [
+        ("ddp", (1, 1, 1)),
+        ("zero1", (1, 1, 8)),
+        ("zero2", (1, 8, 8)),
+        ("zero3", (8, 8, 8)),
+        ("fsdp", (8, 8, 8)),
+    ],
+)
+def test_sharding_divides_weights_gradients_and_state(sharding: str, divided: tuple[int, int, int]) -> None:
+    one = setup(sharding=sharding, num_gpus=8, optimizer="adamw")
+    found = (weights.weights(one), weights.gradients(one), weights.optimizer_state(one))
+    whole = (PARAMS * 4, PARAMS * 4, PARAMS * 8)
+    assert [term.num_bytes for term in found] == [all_ // by for all_, by in zip(whole, divided, strict=True)]
+
+
+def test_kv_cache_of_llama_2_7b_is_half_a_mib_per_token() -> None:
+    one = setup(task="generate", max_context=4096, precision="pure-bf16")
+    assert generation.kv_cache(one).num_bytes == 2 * GIB
+
+
+def test_grouped_queries_shrink_the_cache() -> None:
+    one = setup(model="meta-llama/Llama-3.1-8B-Instruct", task="generate", max_context=4096)
+    assert generation.kv_cache(one).num_bytes == GIB // 2
+
+
+def test_nf4_weights_are_about_half_a_byte_and_embeddings_stay() -> None:
+    one = setup(method="qlora", quantization="nf4", precision="pure-bf16", lora_rank=8)
+    quantised = (PARAMS - 2 * 32000 * 4096) * (0.5 + 0.5 / 32)
+    adapters = one.trainable_params * 2
+    assert weights.weights(one).num_bytes == int(quantised + 2 * 32000 * 4096 * 2 + adapters)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"checkpointing": "full"},
+        {"checkpointing": "selective"},
+        {"micro_batch": 2},
+        {"seq_len": 1024},
+        {"tp": 2},
+        {"cp": 2},
+        {"pp": 2},
+        {"is_compiled": True},
+    ],
+)
+def test_what_lowers_saved_activations(change: dict[str, Any]) -> None:
+    one = setup(micro_batch=4)
+    assert activations.saved(replace(one, **change)).kept < activations.saved(one).kept
+
+
+def test_eager_attention_is_quadratic_and_flash_is_not() -> None:
+    long, short = setup(seq_len=4096, attention="eager"), setup(seq_len=2048, attention="eager")
+    assert activations.layer(long).saved > 2.5 * activations.layer(short).saved
+    long, short = replace(long, attention="flash"), replace(short, attention="flash")
+    assert activations.layer(long).saved == pytest.approx(2 * activations.layer(short).saved)
+
+
+def test_the_peak_is_the_largest_moment_not_a_sum() -> None:
+    moments = timeline(setup(optimizer="adamw"))
+    names = [moment.name for moment in moments]
+    assert names == ["model load", "forward end", "loss backward", "deepest backward", "backward end",
+                     "optimizer step", "evaluation"]  # fmt: skip
+    assert peak(moments).num_bytes == max(moment.num_bytes for moment in moments)
+    everything = {term.name: term.num_bytes for moment in moments for term in moment.terms}
+    assert peak(moments).num_bytes < sum(everything.values())
+
+
+def test_gradients_live_through_forward_when_accumulating() -> None:
+    def at_forward_end(accumulation: int) -> list[str]:
+        moments = timeline(setup(grad_accum=accumulation))
+        return [term.name for moment in moments if moment.name == "forward end" for term in moment.terms]
+
+    assert "gradients" not in at_forward_end(1)
+    assert "gradients" in at_forward_end(4)
+
+
+DOCUMENTS = st.fixed_dictionaries(
+    {"model": st.sampled_from([LLAMA, "gpt2", "bert-base-uncased", "Qwen/Qwen3-30B-A3B", "google/gemma-2-2b"])},
+    optional={
+        "task": st.sampled_from(["train", "infer", "generate"]),
+        "micro_batch": st.integers(1, 64),
+        "seq_len": st.integers(1, 8192),
+        "precision": st.sampled_from(["fp32", "amp-bf16", "pure-bf16", "fp16-master", "fp8"]) | st.none(),
+        "optimizer": st.sampled_from(["adamw", "sgd", "adamw-8bit", "muon", "adafactor"]) | st.none(),
+        "method": st.sampled_from(["full", "lora", "qlora", "freeze", "other"]),
+        "quantization": st.sampled_from(["nf4", "int8"]) | st.none(),
+        "sharding": st.sampled_from(["none", "ddp", "zero1", "zero2", "zero3", "fsdp"]) | st.none(),
+        "num_gpus": st.integers(1, 16),
+        "tp_degree": st.integers(1, 8),
+        "pp_degree": st.integers(1, 4),
+        "offload": st.sampled_from(["none", "optimizer", "params", "both"]) | st.none(),
+        "grad_checkpointing": st.sampled_from(["none", "selective", "full"]) | st.none(),
+        "attention": st.sampled_from(["eager", "sdpa", "flash"]) | st.none(),
+        "compile": st.booleans() | st.none(),
+        "loss_impl": st.sampled_from(["full", "chunked", "fused"]) | st.none(),
+    },
+)
+
+
+@settings(max_examples=120, deadline=None)
+@given(DOCUMENTS)
+def test_the_ends_are_in_order_and_the_three_numbers_too(document: dict[str, Any]) -> None:
+    result = estimate(run(**document, gpu_memory="80GiB"))
+    for interval in (result.allocated, result.reserved, result.peak):
+        assert interval is not None
+        assert 0 <= interval.floor <= interval.low <= interval.point <= interval.high
+    assert result.allocated is not None
+    assert result.reserved is not None
+    assert result.peak is not None
+    assert result.allocated.point <= result.reserved.point < result.peak.point
+
+
+def numbers(result: Estimate) -> tuple[int, int, int]:
+    assert result.peak is not None
+    return result.peak.floor, result.peak.low, result.peak.high
+
+
+@settings(max_examples=60, deadline=None)
+@given(DOCUMENTS, st.sampled_from(["precision", "optimizer", "grad_checkpointing", "attention", "offload", "sharding"]))
+def test_not_knowing_never_raises_the_floor(document: dict[str, Any], word: str) -> None:
+    if document.get(word) is None:
+        return
+    known = numbers(estimate(run(**document)))
+    unsure = numbers(estimate(run(**{**document, word: None})))
+    assert unsure[0] <= known[0]
+
+
+@settings(max_examples=60, deadline=None)
+@given(DOCUMENTS)
+def test_a_larger_batch_never_needs_less(document: dict[str, Any]) -> None:
+    batch = document.get("micro_batch", 1)
+    small = estimate(run(**{**document, "micro_batch": batch})).peak
+    large = estimate(run(**{**document, "micro_batch": batch * 2})).peak
+    assert small is not None
+    assert large is not None
+    assert small.floor <= large.floor
+    assert small.point <= large.point
+    assert small.high <= large.high
