@@ -73,7 +73,8 @@ class AppCredentials:
     def login(self) -> str:
         """The login of our bot user (``preflight[bot]``): only its comments are ours."""
         key = f"{self._keys.space}:app-login:{self._settings.app_id}"
-        if cached := self._client.get(key):
+        cached: Any = self._client.get(key)
+        if cached:
             return str(cached, "utf-8")
         login = f"{self._api.get('/app')['slug']}[bot]"
         self._client.set(key, login.encode(), ex=DAY)

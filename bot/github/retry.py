@@ -174,13 +174,14 @@ class Api:
     ) -> tuple[int, dict[str, Any], str]:
         self.calls += 1
         try:
-            return self._requester().requestJson(
+            status, answer_headers, text = self._requester().requestJson(
                 verb,
                 path,
                 parameters=dict(parameters) if parameters else None,
                 headers=dict(_ACCEPT),
                 input=dict(body) if body is not None else None,
             )
+            return int(status), dict(answer_headers), str(text)
         except requests.RequestException as error:
             raise GitHubDown(f"no answer from GitHub ({type(error).__name__})") from None
 

@@ -1,0 +1,130 @@
+"""The few typed calls we make to GitHub, for one repository of one installation. Nobody else speaks HTTP to it.
+
+PyGithub (behind `bot.github.retry`) does authentication, connections and GHES addresses. Every write happens inside
+`publishing()`, which holds the installation's publisher lease.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, cast, get_args
+
+from bot.github.auth import AppCredentials
+from bot.github.checks import Checks
+from bot.github.contents import Contents
+from bot.github.errors import NotFound
+from bot.github.limits import Throttle
+from bot.github.retry import Api
+from bot.github.reviews import Conversation
+from bot.settings import WorkerSettings
+from bot.sources.base import ChangedFile, Status
+from bot.store import Client, Keys
+
+MAX_FILES = 3_000
+"""GitHub lists no more files of a pull request."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PullInfo:
+    """``GET /pulls/{n}``, as much as we read of it. `num_files` is GitHub's count, also beyond what it lists."""
+
+    number: int
+    author: str
+    title: str
+    is_draft: bool
+    is_open: bool
+    base_ref: str
+    base_sha: str
+    head_sha: str
+    num_files: int
+    full_name: str
+    web_url: str
+
+
+class Gateway:
+    """One repository as its installation sees it. Made for one job; `calls` counts its requests."""
+
+    def __init__(
+        self,
+        settings: WorkerSettings,
+        client: Client,
+        keys: Keys,
+        *,
+        installation_id: int,
+        repo_id: int,
+        full_name: str,
+    ) -> None:
+        credentials = AppCredentials(settings, client, keys)
+        self._throttle = Throttle(client, keys, installation_id, settings.pace)
+        self._api = Api(
+            lambda fresh: credentials.installation(installation_id, repo_id, fresh=fresh),
+            settings.api_url,
+            self._throttle,
+            settings.verify,
+        )
+        self._repo = f"/repos/{full_name}"
+        self.checks = Checks(self._api, self._repo)
+        self.conversation = Conversation(self._api, self._repo, credentials.login)
+        self.contents = Contents(self._api, client, keys, repo_id=repo_id, full_name=full_name)
+
+    @property
+    def calls(self) -> int:
+        return self._api.calls
+
+    def publishing(self) -> AbstractContextManager[None]:
+        """The turn of this job to write to the installation."""
+        return self._throttle.publishing()
+
+    def pull(self, number: int) -> PullInfo:
+        """Raises `NotFound` where there is no such pull request."""
+        return _pull(self._api.get(f"{self._repo}/pulls/{number}"))
+
+    def open_pulls_with_head(self, sha: str) -> list[int]:
+        """Numbers of open pull requests whose head is `sha`, forks included (``/commits/{sha}/pulls`` leaves them out)."""
+        pulls = self._api.pages(f"{self._repo}/pulls", {"state": "open", "sort": "updated", "direction": "desc"}, 1_000)
+        return [int(pull["number"]) for pull in pulls if pull["head"]["sha"] == sha]
+
+    def files(self, number: int) -> tuple[ChangedFile, ...]:
+        """The changed files, at most `MAX_FILES`."""
+        return tuple(_file(entry) for entry in self._api.pages(f"{self._repo}/pulls/{number}/files", limit=MAX_FILES))
+
+    def merge_base(self, base_sha: str, head_sha: str) -> str:
+        """The commit that both have; a fork's head resolves through the base repository."""
+        answer = self._api.get(f"{self._repo}/compare/{base_sha}...{head_sha}", {"per_page": 1})
+        return str(answer["merge_base_commit"]["sha"])
+
+    def permission(self, login: str) -> str:
+        """``admin``, ``write``, ``read`` or ``none`` (maintain counts as write, triage as read)."""
+        try:
+            return str(self._api.get(f"{self._repo}/collaborators/{login}/permission")["permission"])
+        except NotFound:
+            return "none"
+
+
+def _pull(document: Mapping[str, Any]) -> PullInfo:
+    base = document["base"]
+    return PullInfo(
+        number=int(document["number"]),
+        author=str((document.get("user") or {}).get("login", "ghost")),
+        title=str(document["title"]),
+        is_draft=bool(document.get("draft")),
+        is_open=document["state"] == "open",
+        base_ref=str(base["ref"]),
+        base_sha=str(base["sha"]),
+        head_sha=str(document["head"]["sha"]),
+        num_files=int(document.get("changed_files", 0)),
+        full_name=str(base["repo"]["full_name"]),
+        web_url=str(document["html_url"]).split(f"/{base['repo']['full_name']}/")[0],
+    )
+
+
+def _file(entry: Mapping[str, Any]) -> ChangedFile:
+    status = entry["status"] if entry["status"] in get_args(Status) else "changed"
+    return ChangedFile(
+        path=str(entry["filename"]),
+        status=cast(Status, status),
+        previous_path=entry.get("previous_filename"),
+        patch=entry.get("patch"),
+    )
