@@ -7,6 +7,7 @@ object is ever built from a tag.
 from __future__ import annotations
 
 import difflib
+import importlib
 import re
 import sys
 from collections.abc import Mapping, Sequence
@@ -15,10 +16,7 @@ from typing import Any, TypeVar, cast
 
 import yaml
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+_toml: Any = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
 
 MAX_CHARACTERS = 65_536
 MAX_DEPTH = 8
@@ -151,14 +149,23 @@ def _read_yaml(text: str, path: str, problems: list[Problem]) -> Section | None:
     return _yaml_section(node, path, problems, "")
 
 
+class _Refused(yaml.YAMLError):
+    """YAML that we do not read, shaped like PyYAML's own errors."""
+
+    def __init__(self, problem: str, event: yaml.Event) -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.problem_mark = event.start_mark
+
+
 def _refuse_hostile(text: str) -> None:
     depth = 0
     for event in yaml.parse(text, Loader=yaml.SafeLoader):
         if isinstance(event, yaml.AliasEvent):
-            raise yaml.MarkedYAMLError(problem="aliases (*name) are not supported", problem_mark=event.start_mark)
+            raise _Refused("aliases (*name) are not supported", event)
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > MAX_DEPTH:
-            raise yaml.MarkedYAMLError(problem="nested too deeply", problem_mark=event.start_mark)
+            raise _Refused("nested too deeply", event)
 
 
 def _yaml_section(node: yaml.MappingNode, path: str, problems: list[Problem], prefix: str) -> Section:
@@ -193,8 +200,8 @@ def _yaml_value(node: yaml.Node, path: str, problems: list[Problem], prefix: str
 
 def _read_toml(text: str, path: str, problems: list[Problem]) -> Section | None:
     try:
-        document = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        document = _toml.loads(text)
+    except (_toml.TOMLDecodeError, RecursionError) as error:
         line = re.search(r"line (\d+)", str(error))
         problems.append(Problem(path, int(line[1]) if line else 0, f"{error}; the defaults hold"))
         return None

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 _INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 _SPECIAL = re.compile(r"([\\`*_\[\]~|$!(){}])")
-_BREAK = "​"  # zero-width space: ends a mention, a reference or an address without being seen
+_BREAK = "\u200b"  # zero-width space: ends a mention, a reference or an address without being seen
 
 
 def is_invisible(character: str) -> bool:

@@ -1,0 +1,32 @@
+"""Estimate the peak GPU memory, for other GPUs or other options.
+
+Starts from the launch configs that the pull request changes, where there are any; a path picks one of them. GPU and
+instance names come first (`A100` means both sizes), then the options of `preflight estimate`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from bot.core.commands.base import CommandContext, Who
+from bot.errors import InputError
+from bot.render.answers import estimate_text, wrong_words
+from estimator import api
+
+USAGE = "/preflight estimate [GPU|instance…] [path] [options]"
+WHO: Who = "author_or_write"
+MAX_CONFIGS = 5
+
+
+def answer(words: tuple[str, ...], context: CommandContext) -> str:
+    """One table for each launch config, at the head that was pinned when the command was read."""
+    named = [word for word in words if word in context.run_configs]
+    rest = [word for word in words if word not in context.run_configs]
+    paths = named or sorted(context.run_configs)[:MAX_CONFIGS]
+    bases: list[tuple[str, Mapping[str, Any] | None]] = [(path, context.run_configs[path]) for path in paths]
+    try:
+        answers = [(path, api.estimate_words(rest, base=base)) for path, base in bases or [("", None)]]
+    except InputError as error:
+        return wrong_words("estimate", str(error))
+    return estimate_text(context.head_sha, answers)

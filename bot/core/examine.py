@@ -1,0 +1,129 @@
+"""Ask the two engines about a pull request, and keep what it introduces."""
+
+from __future__ import annotations
+
+import fnmatch
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from analyzer import api as analyzer_api
+from analyzer.api import Files, Options
+from analyzer.findings import Confidence, Finding, Report, Skipped, Suppressed
+from bot.core.config import Config
+from bot.core.introduced import added_suppressions, introduced
+from bot.core.review_input import ReviewInput, WithoutFiles
+from bot.sources.base import PullSnapshot, Tree
+from estimator import api as estimator_api
+from estimator.api import Impact
+
+log = logging.getLogger(__name__)
+_NOTHING = Report(num_files=0, skipped=(), findings=())
+
+
+@dataclass(frozen=True, slots=True)
+class Engines:
+    """The engines' doors; tests of the review logic pass their own."""
+
+    analyze: Callable[[Files, Sequence[str], Options | None], Report] = analyzer_api.analyze
+    affected: Callable[[Files, Files, Collection[str], Mapping[str, str] | None], tuple[Impact, ...]] = (
+        estimator_api.affected
+    )
+    impact_finding: Callable[[Impact], Finding | None] = estimator_api.impact_finding
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Code:
+    """What the analyzer says. `possible` are findings below the wanted confidence; `num_files` were looked at."""
+
+    findings: tuple[Finding, ...] = ()
+    possible: tuple[Finding, ...] = ()
+    skipped: tuple[Skipped, ...] = ()
+    suppressed: tuple[Suppressed, ...] = ()
+    num_files: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """What the estimator says: the launch configs that the change moves, and PF501 where one cannot fit."""
+
+    impacts: tuple[Impact, ...] = ()
+    findings: tuple[Finding, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """An engine broke: a bug of ours. `what` names the error's type only, its text could hold anything."""
+
+    what: str
+
+
+def renames(snapshot: PullSnapshot) -> dict[str, str]:
+    """Paths at the head to their paths at the merge base, where they differ."""
+    moved = (file for file in snapshot.changed_files if file.status == "renamed")
+    return {file.path: file.previous_path for file in moved if file.previous_path}
+
+
+def examine_code(given: ReviewInput, engines: Engines) -> Code | Failed:
+    """What the change introduces, compared with the merge base."""
+    try:
+        return _code(given, engines)
+    except Exception as error:  # job boundary: one broken engine must not silence the other
+        log.exception("the analyzer failed")
+        return Failed(type(error).__name__)
+
+
+def examine_memory(given: ReviewInput, engines: Engines) -> Memory | Failed:
+    """The launch configs that the change moves."""
+    try:
+        return _memory(given, engines)
+    except Exception as error:  # job boundary: one broken engine must not silence the other
+        log.exception("the estimator failed")
+        return Failed(type(error).__name__)
+
+
+def _code(given: ReviewInput, engines: Engines) -> Code:
+    moved = renames(given.snapshot)
+    targets = [
+        file.path
+        for file in given.snapshot.changed_files
+        if file.status not in {"removed", "unchanged"} and file.path.endswith(".py")
+    ]
+    left_out = tuple(Skipped(path, reason) for path, reason in given.skip.items() if path in targets)
+    targets = [path for path in targets if path not in given.skip]
+    config = given.config
+    options = Options(select=config.select, ignore=config.ignore, min_confidence=Confidence.POSSIBLE)
+    head_tree = WithoutFiles(given.head, given.skip)
+    head = engines.analyze(head_tree, targets, options) if targets else _NOTHING
+    base = _at_base(head, given.base, moved, options, engines)
+    new = [_with_severity(item, config) for item in introduced(head, base, head_tree.read, given.base.read, moved)]
+    return Code(
+        findings=tuple(item for item in new if item.confidence.rank >= config.min_confidence.rank),
+        possible=tuple(item for item in new if item.confidence.rank < config.min_confidence.rank),
+        skipped=left_out + tuple(item for item in head.skipped if item.path in targets),
+        suppressed=added_suppressions(head, base, moved),
+        num_files=head.num_files + len(left_out),
+    )
+
+
+def _at_base(head: Report, tree: Tree, moved: Mapping[str, str], options: Options, engines: Engines) -> Report:
+    """The base's report on the files that have something to compare at the head."""
+    places: Iterable[Finding | Suppressed] = (*head.findings, *head.suppressed)
+    wanted = {moved.get(item.path, item.path) for item in places}
+    targets = sorted(path for path in wanted if tree.read(path) is not None)
+    return engines.analyze(tree, targets, options) if targets else _NOTHING
+
+
+def _with_severity(finding: Finding, config: Config) -> Finding:
+    wanted = config.severities.get(finding.rule)
+    return replace(finding, severity=wanted) if wanted else finding
+
+
+def _memory(given: ReviewInput, engines: Engines) -> Memory:
+    changed = {file.path for file in given.snapshot.changed_files if file.status != "unchanged"}
+    changed |= {file.previous_path for file in given.snapshot.changed_files if file.previous_path}
+    impacts = engines.affected(given.base, WithoutFiles(given.head, given.skip), changed, given.config.targets)
+    globs = given.config.launch
+    kept = tuple(impact for impact in impacts if not globs or any(fnmatch.fnmatch(impact.path, glob) for glob in globs))
+    findings = (engines.impact_finding(impact) for impact in kept)
+    return Memory(impacts=kept, findings=tuple(finding for finding in findings if finding is not None))

@@ -1,0 +1,121 @@
+"""One pull request reviewed, as a function: `ReviewInput` -> `Plan`. No I/O, no clock, the same answer each time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from analyzer.findings import Finding
+from bot.core.config import CONFIG_PATHS, Mode, load
+from bot.core.config_text import Problem
+from bot.core.examine import Code, Engines, Failed, Memory, examine_code, examine_memory
+from bot.core.placing import Placed, place
+from bot.core.plan import CHECK_NAMES, CODE_CHECK, MEMORY_CHECK, Annotation, CheckOutcome, Plan
+from bot.core.policy import code_state, conclusion, level, memory_state
+from bot.core.review_input import MemoryTree, ReviewInput
+from bot.render import limits
+from bot.render.checks import annotation, code_texts, failed_texts, memory_texts
+from bot.render.markdown import Links
+from bot.render.summary import review_body, summary_body
+
+__all__ = ["Engines", "MemoryTree", "ReviewInput", "review"]
+
+
+def review(given: ReviewInput, engines: Engines | None = None) -> Plan:
+    """Everything GitHub should show for the pull request at its head."""
+    if given.snapshot.is_draft:
+        return _skipped(given, "draft: Preflight reviews when it is ready")
+    doors = engines or Engines()
+    code, memory = examine_code(given, doors), examine_memory(given, doors)
+    links = _links(given)
+    findings = (*_findings(code), *_findings(memory))
+    placed = place(given, findings, links)
+    comments = tuple(item.comment for item in placed if item.comment)
+    problems = (*given.config_problems, *_head_config_problems(given))
+    checks = (_code_check(given, code, placed, problems, links), _memory_check(given, memory, placed, links))
+    impacts = memory.impacts if isinstance(memory, Memory) else ()
+    suppressed = code.suppressed if isinstance(code, Code) else ()
+    return Plan(
+        head_sha=given.snapshot.head_sha,
+        checks=checks,
+        comments=comments,
+        review_body=review_body(placed) if comments else "",
+        summary=summary_body(placed, impacts, suppressed, given.snapshot, links),
+        standing=tuple(item.fingerprint for item in placed),
+    )
+
+
+def _skipped(given: ReviewInput, why: str) -> Plan:
+    checks = tuple(
+        CheckOutcome(name=name, conclusion="skipped", state="skipped", title=why, summary=why) for name in CHECK_NAMES
+    )
+    return Plan(head_sha=given.snapshot.head_sha, checks=checks)
+
+
+def _links(given: ReviewInput) -> Links:
+    snapshot = given.snapshot
+    return Links(given.web_url, snapshot.full_name, snapshot.head_sha, has_page=snapshot.number > 0)
+
+
+def _findings(result: Code | Memory | Failed) -> tuple[Finding, ...]:
+    return () if isinstance(result, Failed) else result.findings
+
+
+def _head_config_problems(given: ReviewInput) -> tuple[Problem, ...]:
+    """What is wrong with a configuration that the change brings: it does not act before it is merged."""
+    found: list[Problem] = []
+    for file in given.snapshot.changed_files:
+        if file.path in CONFIG_PATHS and file.status != "removed":
+            raw = given.head.read(file.path)
+            found += load(raw.decode(errors="replace"), file.path)[1] if raw is not None else ()
+    return tuple(problem for problem in found if problem not in given.config_problems)
+
+
+def _code_check(
+    given: ReviewInput, code: Code | Failed, placed: Iterable[Placed], problems: Iterable[Problem], links: Links
+) -> CheckOutcome:
+    config = given.config
+    if isinstance(code, Failed):
+        title, summary = failed_texts("The analysis", code.what)
+        end = conclusion("failed", config.code, config)
+        return CheckOutcome(name=CODE_CHECK, conclusion=end, state="failed", title=title, summary=summary)
+    mine = [item for item in placed if item.finding in code.findings]
+    state = code_state(code.findings, is_incomplete=bool(code.skipped) or given.snapshot.is_cut)
+    title, summary, text = code_texts(code, mine, tuple(problems), given.snapshot, links)
+    return CheckOutcome(
+        name=CODE_CHECK,
+        conclusion=conclusion(state, config.code, config),
+        state=state,
+        title=limits.title(title),
+        summary=limits.check_text(summary),
+        text=limits.check_text(text),
+        annotations=_annotations(mine, config.code),
+    )
+
+
+def _memory_check(given: ReviewInput, memory: Memory | Failed, placed: Iterable[Placed], links: Links) -> CheckOutcome:
+    config = given.config
+    if isinstance(memory, Failed):
+        title, summary = failed_texts("The memory estimate", memory.what)
+        end = conclusion("failed", config.memory, config)
+        return CheckOutcome(name=MEMORY_CHECK, conclusion=end, state="failed", title=title, summary=summary)
+    mine = [item for item in placed if item.finding in memory.findings]
+    state = memory_state(impact.head.verdict for impact in memory.impacts if impact.head is not None)
+    title, summary, text = memory_texts(memory.impacts, links)
+    return CheckOutcome(
+        name=MEMORY_CHECK,
+        conclusion=conclusion(state, config.memory, config),
+        state=state,
+        title=limits.title(title),
+        summary=limits.check_text(summary),
+        text=limits.check_text(text),
+        annotations=_annotations(mine, config.memory),
+    )
+
+
+def _annotations(placed: Iterable[Placed], mode: Mode) -> tuple[Annotation, ...]:
+    """Under `advisory` only what has no comment; otherwise everything, as loud as the mode allows."""
+    return tuple(
+        annotation(item.finding, level(item.finding.severity, mode))
+        for item in placed
+        if mode != "advisory" or item.where not in {"comment", "said before"}
+    )

@@ -1,0 +1,48 @@
+"""Answers to slash commands as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from bot.render import limits
+from bot.render.estimate_markdown import estimate_table
+from bot.render.markdown import code, escape, prose, table
+
+if TYPE_CHECKING:
+    from bot.core.commands.base import CommandFile
+    from bot.core.commands.grammar import Mistake
+
+
+def mistake_text(mistake: Mistake) -> str:
+    """What was wrong with a line that called us."""
+    hint = f" Did you mean {code(f'/preflight {mistake.nearest}')}?" if mistake.nearest else ""
+    return f"{code(mistake.line)}: {escape(mistake.message)}.{hint}\n\n{code('/preflight help')} lists the commands."
+
+
+def wrong_words(name: str, problem: str) -> str:
+    """What was wrong with the words of a command that exists."""
+    return f"{code(f'/preflight {name}')}: {prose(problem)}\n\n{code(f'/preflight help {name}')} explains the command."
+
+
+def estimate_text(head_sha: str, estimates: Sequence[tuple[str, Any]]) -> str:
+    """Estimates, each under the launch config it starts from (empty: the command's words alone)."""
+    parts = [f"Estimate at `{head_sha[:12]}`"]
+    for path, estimate in estimates:
+        if path:
+            parts.append(f"From {code(path)}, as the command changes it:")
+        parts.append(estimate_table(estimate))
+    return limits.body("\n\n".join(parts))
+
+
+def help_text(commands: Sequence[CommandFile]) -> str:
+    """Every command with its usage, or one in full."""
+    if len(commands) == 1:
+        only = commands[0]
+        return "\n\n".join(part for part in (code(only.usage), only.summary, only.details, _who(only)) if part)
+    rows = [(code(item.usage), item.summary, _who(item)) for item in commands]
+    return table(("command", "what", "who"), rows)
+
+
+def _who(item: CommandFile) -> str:
+    return "the author, or write access" if item.who == "author_or_write" else "write access"

@@ -1,0 +1,139 @@
+"""The texts of the two check runs, and annotations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from analyzer.findings import Finding, Severity
+from bot.core.plan import Annotation
+from bot.core.policy import Level
+from bot.render import limits
+from bot.render.markdown import Links, code, count, escape, fold, prose, table, visible
+from bot.render.memory import explained, headline, memory_table
+from bot.sources.base import PullSnapshot
+from estimator.api import Impact
+
+if TYPE_CHECKING:
+    from bot.core.config_text import Problem
+    from bot.core.examine import Code
+    from bot.core.placing import Placed
+
+MAX_LISTED = 50
+
+
+def annotation(finding: Finding, level: Level) -> Annotation:
+    """The finding as an annotation: plain text, so invisible characters are shown and nothing else is escaped."""
+    evidence = [f"{step.path}:{step.line} {step.note}" for step in finding.evidence]
+    start, end = finding.span.start, finding.span.end
+    # An exclusive end at column 0 means that the last line is not part of the span.
+    last = end.line - 1 if end.column == 0 and end.line > start.line else end.line
+    is_one_line = last == start.line and end.line == start.line
+    return Annotation(
+        path=finding.path,
+        start_line=start.line,
+        end_line=max(last, start.line),
+        level=level,
+        title=limits.title(visible(f"{finding.rule} {finding.name}")),
+        message=limits.annotation_text(visible(finding.message)),
+        raw_details=limits.annotation_text(visible("\n".join(evidence))),
+        start_column=start.column + 1 if is_one_line else None,
+        end_column=max(end.column, start.column + 1) if is_one_line else None,
+    )
+
+
+def failed_texts(what: str, error: str) -> tuple[str, str]:
+    """Title and summary of a check whose engine broke."""
+    summary = (
+        f"{what} failed with an internal error ({code(error)}). This is a fault of Preflight, not of the pull request. "
+        "*Re-run* tries again; the log of the worker has the details."
+    )
+    return f"{what} failed: a fault of Preflight", summary
+
+
+def severity_counts(findings: Iterable[Finding]) -> str:
+    """``2 errors, 1 warning``; empty for none."""
+    counted = dict.fromkeys(Severity, 0)
+    for finding in findings:
+        counted[finding.severity] += 1
+    return ", ".join(count(number, severity.value) for severity, number in counted.items() if number)
+
+
+def findings_table(placed: Sequence[Placed], links: Links) -> str:
+    """Each finding with where it is said."""
+    rows = [
+        (
+            links.line(item.finding.path, item.finding.line),
+            f"{item.finding.rule} {item.finding.severity.value}",
+            prose(item.finding.message),
+            item.where,
+        )
+        for item in placed[:MAX_LISTED]
+    ]
+    rest = f"\n\n… and {len(placed) - MAX_LISTED} more" if len(placed) > MAX_LISTED else ""
+    return table(("line", "rule", "what", "said"), rows) + rest
+
+
+def code_texts(
+    result: Code, placed: Sequence[Placed], problems: Sequence[Problem], snapshot: PullSnapshot, links: Links
+) -> tuple[str, str, str]:
+    """Title, summary and text of ``preflight/code``."""
+    counts = severity_counts(result.findings)
+    title = f"{counts} introduced" if counts else "No problems introduced"
+    if result.skipped:
+        title += f"; {count(len(result.skipped), 'file')} not analysed"
+    if problems:
+        title += "; the configuration has problems"
+    looked = f"Looked at {count(result.num_files, 'changed Python file')} and compared with the merge base."
+    summary = [looked]
+    if snapshot.is_cut:
+        summary.append("GitHub lists at most 3,000 changed files: the rest was not looked at.")
+    if placed:
+        summary.append(findings_table(placed, links))
+    summary += [part for part in (_skipped(result), _problems(problems)) if part]
+    text = [part for part in (_possible(result, links), suppressed_list(result.suppressed, links)) if part]
+    return title, "\n\n".join(summary), "\n\n".join(text)
+
+
+def _skipped(result: Code) -> str:
+    lines = [f"- {code(item.path)}: {escape(item.reason)}" for item in result.skipped[:MAX_LISTED]]
+    return "**Not analysed**\n\n" + "\n".join(lines) if lines else ""
+
+
+def _problems(problems: Sequence[Problem]) -> str:
+    lines = [f"- {code(f'{item.path}:{item.line}')} {escape(item.message)}" for item in problems[:MAX_LISTED]]
+    return "**Configuration**\n\n" + "\n".join(lines) if lines else ""
+
+
+def _possible(result: Code, links: Links) -> str:
+    lines = [
+        f"- {links.line(item.path, item.line)} {item.rule} {prose(item.message)}"
+        for item in result.possible[:MAX_LISTED]
+    ]
+    return fold(f"{len(result.possible)} less certain", "\n".join(lines)) if lines else ""
+
+
+def suppressed_list(suppressed: Sequence[Any], links: Links) -> str:
+    """The suppressions that the pull request adds, with their reasons."""
+    lines = [
+        f"- {links.line(item.path, item.line)} {escape(item.rule)}: {escape(item.reason or 'no reason given')}"
+        for item in suppressed[:MAX_LISTED]
+    ]
+    return "**Suppressions this pull request adds**\n\n" + "\n".join(lines) if lines else ""
+
+
+def memory_texts(impacts: Sequence[Impact], links: Links) -> tuple[str, str, str]:
+    """Title, summary and text of ``preflight/memory``."""
+    shown: list[tuple[Impact, Mapping[str, Any]]] = [
+        (impact, impact.head.to_json()) for impact in impacts if impact.head is not None
+    ]
+    if not shown:
+        return "No launch config affected", "This pull request moves the memory of no launch config.", ""
+    order = ("exceeds", "borderline", "unknown", "fits")
+    shown.sort(key=lambda item: order.index(item[1]["verdict"]))
+    title = headline(*shown[0])
+    if len(shown) > 1:
+        title += f" (and {count(len(shown) - 1, 'more launch config')})"
+    summary = memory_table([impact for impact, _ in shown], links)
+    text = "\n\n".join(explained(impact, estimate, links) for impact, estimate in shown[:MAX_LISTED])
+    return title, summary, text
