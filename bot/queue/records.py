@@ -29,6 +29,8 @@ class Record:
     tries: int = 0
     waits: int = 0
     """Times it was put off because a service did not answer."""
+    ending: str = ""
+    """How it ended (`bot.queue.endings`); kept until its check runs are concluded."""
 
     @property
     def name(self) -> str:

@@ -1,0 +1,54 @@
+"""How a review ends without a plan: superseded, closed, or failed. Every path of a job leads to a conclusion."""
+
+from __future__ import annotations
+
+from bot.core.external_id import external_id
+from bot.core.plan import CHECK_NAMES, CheckOutcome, Conclusion, State
+from bot.github.errors import Refused
+from bot.github.gateway import Gateway
+from bot.queue.records import Record
+from bot.queue.room import Room
+
+CANCELLED = "cancelled"
+FAILED = "failed"
+
+
+def ending(kind: str, why: str) -> str:
+    """What a record keeps until its check runs are concluded."""
+    return f"{kind}:{why}"
+
+
+def end(room: Room, gateway: Gateway, record: Record) -> None:
+    """Conclude the check runs of `record` with its ending and forget it. May raise `Unavailable`: then it stays open."""
+    kind, _, why = record.ending.partition(":")
+    conclusion: Conclusion = "cancelled" if kind == CANCELLED else "neutral"
+    state: State = "skipped" if kind == CANCELLED else "failed"
+    title = why if kind == CANCELLED else "Preflight failed"
+    summary = f"{why}\n\nThis says nothing about the code. Press *Re-run* to try again." if kind == FAILED else why
+    identifier = external_id(record.repo_id, record.number, record.head_sha, record.generation)
+    with gateway.publishing():
+        for name, run_id in _runs(gateway, record, identifier).items():
+            outcome = CheckOutcome(
+                name=next(known for known in CHECK_NAMES if known == name),
+                conclusion=conclusion,
+                state=state,
+                title=title,
+                summary=summary,
+            )
+            try:
+                gateway.checks.conclude(run_id, identifier + state, outcome)
+            except Refused:
+                continue  # the repository or the commit is gone: nobody waits for this run
+    room.records.drop(record.name)
+
+
+def _runs(gateway: Gateway, record: Record, identifier: str) -> dict[str, int]:
+    """The run ids; a job may have died between creating one and noting it."""
+    if set(record.runs) >= set(CHECK_NAMES):
+        return record.runs
+    try:
+        found = gateway.checks.on_commit(record.head_sha)
+    except Refused:
+        return record.runs
+    ours = {run.name: run.id for run in found if run.external_id == identifier and run.name in CHECK_NAMES}
+    return {**ours, **record.runs}

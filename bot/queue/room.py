@@ -1,0 +1,82 @@
+"""What every job and the sweeper need, made once per process from the environment."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from bot.github.gateway import Gateway
+from bot.queue.claims import Claims
+from bot.queue.enqueue import Enqueuer
+from bot.queue.records import Record, Records
+from bot.settings import WorkerSettings, worker_settings
+from bot.store import Client, Keys, connect
+from bot.workshop.parent import Limits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Room:
+    """Settings and the views on Redis."""
+
+    settings: WorkerSettings
+    client: Client
+    keys: Keys
+    claims: Claims
+    records: Records
+    enqueuer: Enqueuer
+
+    def gateway(self, installation_id: int, repo_id: int, full_name: str) -> Gateway:
+        return Gateway(
+            self.settings, self.client, self.keys, installation_id=installation_id, repo_id=repo_id, full_name=full_name
+        )
+
+    def gateway_of(self, record: Record) -> Gateway:
+        return self.gateway(record.installation_id, record.repo_id, record.full_name)
+
+    def is_superseded(self, record: Record) -> bool:
+        return self.claims.generation(record.repo_id, record.number) > record.generation
+
+    @property
+    def limits(self) -> Limits:
+        return Limits(wall_seconds=self.settings.times.child_wall)
+
+
+def open_room(settings: WorkerSettings | None = None) -> Room:
+    """Raises `InputError` where the environment lacks a setting."""
+    settings = settings or worker_settings(os.environ)
+    client = connect(settings.redis_url)
+    keys = Keys(settings.namespace)
+    enqueuer = Enqueuer(
+        client, keys, review_timeout=settings.times.review_timeout, patience=settings.times.queued_patience
+    )
+    return Room(
+        settings=settings,
+        client=client,
+        keys=keys,
+        claims=Claims(client, keys),
+        records=Records(client, keys),
+        enqueuer=enqueuer,
+    )
+
+
+@contextmanager
+def heartbeat(room: Room, name: str) -> Iterator[None]:
+    """Tell the sweeper that the job of review `name` is alive, from a thread: analysis and waiting block the main one."""
+    stop = threading.Event()
+    times = room.settings.times
+
+    def beat() -> None:
+        while not stop.wait(times.heartbeat):
+            room.records.beat(name, times.orphan_after)
+
+    room.records.beat(name, times.orphan_after)
+    thread = threading.Thread(target=beat, name="heartbeat", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join(timeout=5)
