@@ -103,7 +103,7 @@ PROCESSES = [
     ("torchrun t.py", ("--gres=gpu:a100:4",), 1, 1),
     ("GPUS=8\nsrun torchrun --nproc_per_node=$GPUS --nnodes=2 t.py", ("-N 2",), 8, 2),
     ("accelerate launch t.py", ("--gres=gpu:4",), 4, 1),
-    ("N=$SLURM_NNODES\naccelerate launch --num_processes $((N * 4)) --num_machines $N t.py", ("-N 4", "--gres=gpu:4"), 4, 4),
+    ("N=$SLURM_NNODES\naccelerate launch --num_processes $((N*4)) --num_machines $N t.py", ("-N 4",), 4, 4),
     ("CUDA_VISIBLE_DEVICES=0,1 accelerate launch t.py", ("--gres=gpu:4",), 2, 1),
     ("deepspeed --num_gpus=2 t.py", ("--gres=gpu:4",), 2, 1),
     ("deepspeed --include localhost:0,1,2 t.py", ("--gres=gpu:4",), 3, 1),
