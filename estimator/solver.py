@@ -22,6 +22,7 @@ class Change:
     words: str
     trade_off: str
     run: RunConfig
+    is_same_training: bool = True  # False: other parameters, or other arithmetic, are trained
 
 
 def with_suggestions(run: RunConfig, result: Estimate, estimate: Callable[..., Estimate]) -> Estimate:
@@ -30,12 +31,19 @@ def with_suggestions(run: RunConfig, result: Estimate, estimate: Callable[..., E
         return result
     tried = [(change, estimate(change.run, with_suggestions=False)) for change in _changes(run)]
     useful = [(change, after) for change, after in tried if _saves(result, after)]
-    useful.sort(key=lambda item: (_rank(item[1]), item[1].peak.point if item[1].peak else 0))
-    suggestions = [_suggestion(change, after) for change, after in useful[:_MAX_SUGGESTIONS]]
-    if suggestions and not any(item.verdict == "fits" for item in suggestions):
-        stacked = _stack(run, result, estimate)
-        suggestions = [*suggestions[: _MAX_SUGGESTIONS - 1], stacked] if stacked else suggestions
-    return replace(result, suggestions=tuple(suggestions))
+    useful.sort(key=lambda item: _order(*item))
+    suggestions = [_suggestion(change, after) for change, after in useful]
+    if not any(change.is_same_training and after.verdict == "fits" for change, after in useful):
+        stacks = [_stack(run, result, estimate, may_change=may_change) for may_change in (False, True)]
+        found = list(dict.fromkeys(stack for stack in stacks if stack is not None))
+        fitting = [stack for stack in found if stack.verdict == "fits"]
+        suggestions = [*(fitting[:1] or found[:1]), *suggestions]
+    return replace(result, suggestions=tuple(suggestions[:_MAX_SUGGESTIONS]))
+
+
+def _order(change: Change, after: Estimate) -> tuple[int, bool, int]:
+    """What fits first; then what leaves the training as it is; then what saves most."""
+    return _rank(after), not change.is_same_training, after.peak.point if after.peak else 0
 
 
 def _saves(before: Estimate, after: Estimate) -> bool:
@@ -53,12 +61,15 @@ def _suggestion(change: Change, after: Estimate) -> Suggestion:
     return Suggestion(change.words, after.peak, after.verdict, change.trade_off)
 
 
-def _stack(run: RunConfig, result: Estimate, estimate: Callable[..., Estimate]) -> Suggestion | None:
+def _stack(
+    run: RunConfig, result: Estimate, estimate: Callable[..., Estimate], *, may_change: bool
+) -> Suggestion | None:
     """Add the change that saves most until it fits; only a stack of at least two is news."""
     current, done, costs = run, [], []
     best = result
     for _ in range(5):
-        options = [(change, estimate(change.run, with_suggestions=False)) for change in _changes(current)]
+        allowed = [change for change in _changes(current) if change.is_same_training or may_change]
+        options = [(change, estimate(change.run, with_suggestions=False)) for change in allowed]
         options = [item for item in options if _saves(best, item[1])]
         if not options:
             break
@@ -121,13 +132,13 @@ def _state_changes(run: RunConfig) -> Iterator[Change]:
                          _set(run, optimizer="adamw-8bit"))  # fmt: skip
         if precision not in ("pure-bf16", "pure-fp16", "bf16-master", "fp16-master"):
             yield Change("hold weights, gradients and optimizer state in bf16", "less exact updates; needs a bf16 GPU",
-                         _set(run, precision="pure-bf16"))  # fmt: skip
+                         _set(run, precision="pure-bf16"), is_same_training=False)  # fmt: skip
         lora = _set(run, method="lora", lora_rank=_value(run.lora_rank) or 16, precision="pure-bf16")
-        yield Change("train LoRA adapters (rank 16) on a bf16 base", "only adapters learn", lora)
+        yield Change("train LoRA adapters (rank 16) on a bf16 base", "only adapters learn", lora, False)
     if method in ("full", "lora") and quantization is None:
         qlora = _set(run, method="qlora", quantization="nf4", lora_rank=_value(run.lora_rank) or 16,
                      precision="pure-bf16")  # fmt: skip
-        yield Change("QLoRA: nf4 base weights and LoRA adapters", "only adapters learn; slower matmuls", qlora)
+        yield Change("QLoRA: nf4 base weights and LoRA adapters", "only adapters learn; slower matmuls", qlora, False)
     if (_value(run.offload) or "none") == "none" and method == "full":
         yield Change("keep optimizer state in host memory", "slower steps; needs host memory",
                      _set(run, offload="optimizer"))  # fmt: skip

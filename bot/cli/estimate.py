@@ -1,18 +1,21 @@
 """Estimate the peak GPU memory of a run, and say whether it fits.
 
-FILE is a training script or a launch config; options override what it says. Without FILE the options are the run.
+FILE is a training script or a launch config, COMMAND a launch command as one would type it; options override what they
+say. Without either the options are the run.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bot.errors import InputError
 
 if TYPE_CHECKING:
+    from analyzer.api import Files
     from estimator.api import Estimate, RunConfig
 
 
@@ -20,7 +23,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Options of the command; those of the run come from the vocabulary."""
     from estimator.options import add_options
 
-    parser.add_argument("file", nargs="?", metavar="FILE", help="training script or launch config")
+    parser.add_argument("words", nargs="*", metavar="FILE | -- COMMAND", help="script, launch config or launch command")
     parser.add_argument("--run-config", metavar="FILE.json", help="the same inputs as one JSON document")
     parser.add_argument("--format", choices=("terminal", "json", "markdown"), default="terminal")
     parser.add_argument("--fail-on", choices=("exceeds", "borderline"), help="exit 1 for this verdict or a worse one")
@@ -56,12 +59,12 @@ def _bases(args: argparse.Namespace) -> list[RunConfig]:
     """What FILE or the document says: one run config per reading."""
     from estimator.api import RunConfig
 
-    if args.file and args.run_config:
-        raise InputError("give FILE or --run-config, not both")
+    if args.words and args.run_config:
+        raise InputError("give one of FILE, --run-config and -- COMMAND")
     if args.run_config:
         return [_document(args.run_config)]
-    if args.file:
-        return _from_file(args.file)
+    if args.words:
+        return _from_file(args.words[0]) if len(args.words) == 1 else _of_command(args.words)
     return [RunConfig()]
 
 
@@ -99,15 +102,45 @@ def _read(path: str) -> str:
 
 
 def _from_file(path: str) -> list[RunConfig]:
-    """FILE inside its directory tree: the reader follows imports and config files from there."""
-    _read(path)
-    try:
-        from estimator.resolve.script import run_configs  # type: ignore[import-not-found,unused-ignore]
-    except ImportError:
-        raise InputError(f"{path}: reading a run from a file is not available in this version") from None
-    from bot.sources.directory import Directory  # type: ignore[import-not-found,unused-ignore]
+    """The readings of a script or launch file; imports and config files are followed inside the working directory."""
+    from bot.sources.directory import Directory
 
-    found = list(run_configs(Directory(Path(path).parent), Path(path).name, ()))
+    _read(path)
+    place, root = Path(path).resolve(), Path().resolve()
+    root = root if place.is_relative_to(root) else place.parent
+    files, name = Directory(root), place.relative_to(root).as_posix()
+    return _of_script(files, name) if place.suffix == ".py" else _of_launch(files, name)
+
+
+def _of_script(files: Files, name: str) -> list[RunConfig]:
+    from estimator.resolve.script import run_configs
+
+    try:
+        found = list(run_configs(files, name, ()))
+    except NotImplementedError:
+        raise InputError(f"{name}: reading a run from a script is not available in this version") from None
     if not found:
-        raise InputError(f"{path}: no training run is recognised in it; give --model and the other options")
+        raise InputError(f"{name}: no training run is recognised in it; give --model and the other options")
     return found
+
+
+def _of_launch(files: Files, name: str) -> list[RunConfig]:
+    from estimator.api import launches
+
+    found = launches(files, [name])
+    if not found.launches:
+        reasons = "; ".join(item.reason for item in found.skipped) or "no launch is recognised in it"
+        raise InputError(f"{name}: {reasons}")
+    return [launch.run for launch in found.launches]
+
+
+def _of_command(words: list[str]) -> list[RunConfig]:
+    """A launch command as one would type it."""
+    from bot.sources.directory import Directory
+    from estimator.api import launches
+
+    found = launches(Directory(Path()), command=shlex.join(words))
+    if not found.launches:
+        reasons = "; ".join(item.reason for item in found.skipped) or "it starts no training run"
+        raise InputError(f"{shlex.join(words)[:80]}: {reasons}")
+    return [launch.run for launch in found.launches]

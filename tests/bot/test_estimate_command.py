@@ -1,0 +1,121 @@
+"""``preflight estimate``, ``gpus``, ``instances``, ``models``: exit codes, formats, and what is not imported."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.cli.main import run
+from bot.render import estimate_markdown, estimate_text
+from estimator.api import RunConfig, estimate
+from estimator.sourced import Origin
+
+WORDS = ["--model", "meta-llama/Llama-2-7b-hf", "--gpu", "A100", "--micro-batch", "1", "--seq-len", "2048"]
+
+
+def printed(capsys: pytest.CaptureFixture[str], *argv: str, code: int = 0) -> str:
+    assert run(list(argv)) == code
+    return capsys.readouterr().out
+
+
+def test_json_is_the_contract(capsys: pytest.CaptureFixture[str]) -> None:
+    document = json.loads(printed(capsys, "estimate", *WORDS, "--format", "json"))
+    assert document["verdict"] == "borderline"
+    assert len(document["targets"]) == 2
+
+
+def test_the_terminal_says_verdict_terms_and_changes(capsys: pytest.CaptureFixture[str]) -> None:
+    text = printed(capsys, "estimate", *WORDS)
+    for words in ("BORDERLINE", "optimizer state", "QLoRA", "--micro-batch 1", "not known"):
+        assert words in text
+
+
+@pytest.mark.parametrize(
+    ("gpu", "fail_on", "code"),
+    [("T4", "exceeds", 1), ("T4", "borderline", 1), ("A100-80GB", "borderline", 1), ("A100-80GB", "exceeds", 0)],
+)
+def test_fail_on(capsys: pytest.CaptureFixture[str], gpu: str, fail_on: str, code: int) -> None:
+    words = ["--model", "meta-llama/Llama-2-7b-hf", "--gpu", gpu, "--micro-batch", "1", "--seq-len", "2048"]
+    printed(capsys, "estimate", *words, "--optimizer", "adamw", "--fail-on", fail_on, code=code)
+    printed(capsys, "estimate", *words, code=0)
+
+
+def test_a_document_and_words_that_override_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "run.json"
+    path.write_text(json.dumps({"model": "gpt2", "micro_batch": 8, "seq_len": 512, "gpu": "T4", "moon_phase": 3}))
+    words = ["estimate", "--run-config", str(path), "--micro-batch", "2", "--format", "json"]
+    document = json.loads(printed(capsys, *words))
+    origins = {item["name"]: item["origin"] for item in document["inputs"]}
+    assert origins["micro_batch"] == f"--micro-batch 2, overrides {path}"
+    assert "moon_phase: no such field in the vocabulary" in document["unknowns"]
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("{", "not a JSON document"),
+        ("[1]", "one JSON object"),
+        ('{"micro_batch": NaN}', "NaN"),
+        ('{"micro_batch": -2}', "micro_batch"),
+        ('{"gpu": "Z9000"}', "Z9000"),
+        ("[" * 100_000, "not a JSON document"),
+    ],
+)
+def test_a_bad_document_is_a_clear_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str, words: str
+) -> None:
+    path = tmp_path / "run.json"
+    path.write_text(content)
+    assert run(["estimate", "--run-config", str(path)]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_a_missing_file_is_a_clear_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["estimate", "--run-config", "nowhere.json"]) == 2
+    assert "nowhere.json" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", [["estimate", *WORDS], ["gpus"], ["instances", "p4d"], ["models", "llama"]])
+def test_neither_libcst_nor_torch_is_imported(command: list[str]) -> None:
+    code = (
+        "import sys\nfrom bot.cli.main import run\nassert run(sys.argv[1:]) == 0\n"
+        "bad = {'libcst', 'torch', 'yaml', 'github', 'flask', 'redis'} & set(sys.modules)\nassert not bad, bad"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *command], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("argv", "key", "name"),
+    [
+        (["gpus", "a100"], "gpus", "NVIDIA A100 80GB SXM"),
+        (["instances", "p4d"], "instances", "p4d.24xlarge"),
+        (["models", "llama-2-7b"], "models", "meta-llama/Llama-2-7b-hf"),
+    ],
+)
+def test_tables_can_be_searched(capsys: pytest.CaptureFixture[str], argv: list[str], key: str, name: str) -> None:
+    rows: list[dict[str, Any]] = json.loads(printed(capsys, *argv, "--format", "json"))[key]
+    assert any(name in row.values() for row in rows)
+    assert name in printed(capsys, *argv)
+
+
+def test_names_of_strangers_are_harmless_in_markdown_and_terminal() -> None:
+    name = "<img src=x onerror=alert(1)> | @everyone **b** [l](http://x.y) `c`"
+    run_config = RunConfig.from_document({"model": name, "params": "1B", "gpu": "T4"}, Origin("a|b\x1b[2J\n# h"))
+    result = estimate(run_config)
+    markdown = estimate_markdown.render(result)
+    for bad in ("<img", "@everyone", "**b**", "](", "http:", "\x1b", "\n# h"):
+        assert bad not in markdown
+    assert "\x1b" not in estimate_text.render(result)
+    table = [line for line in markdown.splitlines() if line.startswith("| model ")]
+    assert [line.count("|") for line in table] == [4]
+
+
+def test_markdown_without_a_number_says_why() -> None:
+    text = estimate_markdown.render(estimate(RunConfig.from_document({"model": "nobody/x"}, Origin("here"))))
+    assert text.startswith("**No number for nobody/x**")

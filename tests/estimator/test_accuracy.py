@@ -1,0 +1,56 @@
+"""The public measured rows: what may never happen, and that the committed table and page are theirs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from estimator.tables import rows as table
+
+if TYPE_CHECKING:
+    from benchmarks.measured import Scored
+
+
+def measured(scored: list[Scored], qualities: str = "AB") -> list[tuple[Scored, float]]:
+    pairs = [(item, item.measured_bytes) for item in scored if item.row["quality"] in qualities]
+    return [(item, value) for item, value in pairs if value is not None and item.comparable is not None]
+
+
+def test_no_run_that_ran_is_said_to_exceed(scored: list[Scored]) -> None:
+    wrong = [item.row["id"] for item in scored if not item.row["oom"] and item.result.verdict == "exceeds"]
+    assert wrong == []
+
+
+def test_no_floor_is_above_what_was_measured(scored: list[Scored]) -> None:
+    """A published "GB" may mean 1e9 bytes: half the difference is the tolerance."""
+    wrong = [
+        item.row["id"]
+        for item, value in measured(scored)
+        if item.comparable is not None and item.comparable.floor > value * 1.035
+    ]
+    assert wrong == []
+
+
+def test_runs_that_died_are_not_said_to_fit(scored: list[Scored]) -> None:
+    died = [item for item in scored if item.row["oom"] and item.row["quality"] in "AB"]
+    assert len(died) >= 15
+    assert [item.row["id"] for item in died if item.result.verdict == "fits"] == []
+
+
+def test_nine_of_ten_measured_peaks_are_inside(scored: list[Scored]) -> None:
+    pairs = measured(scored)
+    inside = [item for item, value in pairs if item.comparable and item.comparable.low <= value <= item.comparable.high]
+    assert len(pairs) > 200
+    assert len(inside) >= 0.88 * len(pairs)
+
+
+def test_the_committed_calibration_is_what_the_rows_give(measured_rows: list[dict[str, Any]]) -> None:
+    from benchmarks.calibrate import TABLE, fit, points, render
+
+    used = [row for row in measured_rows if row["quality"] in "AB" and row["measured_kind"] != "unknown"]
+    assert TABLE.read_text(encoding="utf-8") == render(fit(points(used)))
+
+
+def test_every_category_has_factors_in_order() -> None:
+    for row in table("calibration"):
+        assert 0 < float(row["low"]) <= float(row["point"]), row
+        assert float(row["high"]) > 0, row

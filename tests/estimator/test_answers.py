@@ -1,0 +1,178 @@
+"""Verdicts, suggestions, words, and the contract of the JSON."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from analyzer.errors import InputError
+from estimator.api import Interval, RunConfig, estimate, estimate_words
+from estimator.report import Verdict
+from estimator.sourced import Origin
+from estimator.verdict import overall, verdict_for
+
+PEAK = Interval(60, 70, 76, 84)
+
+
+@pytest.mark.parametrize(
+    ("usable", "verdict"),
+    [(90, "fits"), (84, "fits"), (83, "borderline"), (60, "borderline"), (59, "exceeds"), (None, "unknown")],
+)
+def test_only_a_floor_above_the_card_exceeds(usable: int | None, verdict: Verdict) -> None:
+    assert verdict_for(PEAK, usable) == verdict
+
+
+def test_without_a_number_nothing_is_said() -> None:
+    assert verdict_for(None, 80) == "unknown"
+
+
+def test_the_least_favourable_reading_counts() -> None:
+    assert overall(["fits", "borderline"]) == "borderline"
+    assert overall(["fits", "exceeds"]) == "exceeds"
+    assert overall([]) == "unknown"
+
+
+def answer(*words: str, **base: Any) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(json.dumps(estimate_words(words, base or None).to_json(), allow_nan=False))
+    return document
+
+
+def test_the_json_contract() -> None:
+    document = answer("A100", "--model", "meta-llama/Llama-2-7b-hf", "--batch-size=4", "--seq-len", "2048")
+    assert document["version"] == 1
+    assert [target["usable_gib"] for target in document["targets"]] == [39.49, 79.15]
+    assert document["model"] == {
+        "id": "meta-llama/Llama-2-7b-hf",
+        "params": 6738415616,
+        "source": document["model"]["source"],
+    }
+    assert document["target"] == {"name": "NVIDIA A100 40GB SXM", "count": 1, "usable_gib": 39.49}
+    assert document["verdict"] == document["targets"][0]["verdict"]
+    for name in ("peak_gib", "allocated_gib", "reserved_gib"):
+        interval = document[name]
+        assert interval["floor"] <= interval["low"] <= interval["point"] <= interval["high"]
+    assert document["moment"] in {moment["name"] for moment in document["timeline"]}
+    assert all(term["formula"] and term["source"] for term in document["terms"])
+    inputs = {item["name"]: (item["value"], item["origin"]) for item in document["inputs"]}
+    assert inputs["micro_batch"] == (4, "--micro-batch 4")
+    assert inputs["gpu"] == (["A100"], "A100")
+    assert "precision" in document["unknowns"]
+
+
+def test_words_override_the_document_and_say_so() -> None:
+    document = answer("H100", "--micro-batch", "2", model="gpt2", micro_batch=16, seq_len=1024)
+    origins = {item["name"]: item["origin"] for item in document["inputs"]}
+    assert origins["micro_batch"] == "--micro-batch 2, overrides run config"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["A1OO"], "A100"),
+        (["A100", "--micro-bacth", "2"], "--micro-batch"),
+        (["A100", "--micro-batch"], "micro-batch"),
+        (["A100", "--micro-batch", "-3"], "micro.batch"),
+        (["--precision", "fp13"], "precision"),
+    ],
+)
+def test_wrong_words_are_named_with_the_nearest(words: list[str], message: str) -> None:
+    with pytest.raises(InputError, match=f"(?i){message}"):
+        estimate_words(words)
+
+
+def test_sizes_that_multiply_to_nonsense_are_refused() -> None:
+    with pytest.raises(InputError, match="micro_batch"):
+        answer("A100", "--model", "gpt2", "--micro-batch", str(2**20), "--seq-len", str(2**27))
+
+
+@pytest.mark.parametrize("words", [["A100"], ["A100", "--model", "nobody/nothing"], ["A100", "--image-size", "224"]])
+def test_an_unknown_model_gets_no_number_and_a_reason(words: list[str]) -> None:
+    document = answer(*words)
+    assert (document["verdict"], document["peak_gib"], document["moment"]) == ("unknown", None, None)
+    assert document["reasons"]
+    assert document["suggestions"] == []
+
+
+def test_a_size_alone_gives_a_wide_interval() -> None:
+    words = ["A100-80GB", "--micro-batch", "1", "--seq-len", "2048", "--precision", "pure-bf16", "--optimizer", "adamw"]
+    exact, guessed = answer(*words, "--model", "meta-llama/Llama-2-7b-hf"), answer(*words, "--params", "6.74B")
+
+    def width(document: dict[str, Any]) -> float:
+        return float(document["peak_gib"]["high"] - document["peak_gib"]["low"])
+
+    assert width(guessed) > width(exact)
+    assert guessed["peak_gib"]["low"] < exact["peak_gib"]["point"] < guessed["peak_gib"]["high"]
+
+
+def test_a_card_that_is_not_for_torch_is_unknown() -> None:
+    document = answer("tpu-v4", "--model", "gpt2")
+    assert document["verdict"] == "unknown"
+    assert "not a GPU" in document["reasons"][0]
+
+
+# --- suggestions ----------------------------------------------------------------------------------------------
+
+TOO_LARGE = {
+    "model": "meta-llama/Llama-2-7b-hf",
+    "micro_batch": 8,
+    "seq_len": 2048,
+    "precision": "amp-bf16",
+    "optimizer": "adamw",
+    "attention": "sdpa",
+    "num_gpus": 8,
+    "sharding": "ddp",
+    "gpu": "A100-40GB",
+}
+
+
+def suggestions(**changes: Any) -> list[dict[str, Any]]:
+    run = RunConfig.from_document({**TOO_LARGE, **changes}, Origin("test"))
+    found: list[dict[str, Any]] = estimate(run).to_json()["suggestions"]
+    return found
+
+
+def test_every_suggestion_lowers_the_peak_and_says_its_price() -> None:
+    before = answer(**TOO_LARGE)
+    assert before["verdict"] == "exceeds"
+    assert len(before["suggestions"]) >= 3
+    for item in before["suggestions"]:
+        assert item["peak_gib"]["point"] < before["peak_gib"]["point"]
+        assert item["trade_off"]
+
+
+def test_something_fits_alone_or_stacked() -> None:
+    assert any(item["verdict"] == "fits" for item in suggestions())
+
+
+@pytest.mark.parametrize(
+    ("already", "words"),
+    [
+        ({"grad_checkpointing": "full"}, "checkpointing"),
+        ({"optimizer": "adamw-8bit"}, "8-bit"),
+        ({"sharding": "fsdp"}, "FSDP"),
+        ({"micro_batch": 1}, "micro-batch"),
+        ({"precision": "pure-bf16"}, "bf16 master"),
+        ({"offload": "optimizer"}, "host memory"),
+    ],
+)
+def test_what_is_already_so_is_not_suggested(already: dict[str, Any], words: str) -> None:
+    assert not [item["change"] for item in suggestions(**already) if words in item["change"]]
+
+
+def test_a_suggestion_is_what_the_estimate_says_of_the_changed_run() -> None:
+    found = {item["change"]: item["peak_gib"] for item in suggestions()}
+    run = RunConfig.from_document({**TOO_LARGE, "grad_checkpointing": "full"}, Origin("test"))
+    assert found["turn on gradient checkpointing"] == estimate(run).to_json()["peak_gib"]
+
+
+def test_a_stack_that_keeps_the_training_the_same_comes_before_one_that_does_not() -> None:
+    fitting = [item["change"] for item in suggestions() if item["verdict"] == "fits"]
+    assert fitting
+    assert "LoRA" not in fitting[0]
+
+
+def test_a_run_that_fits_gets_no_advice() -> None:
+    document = answer("H200", "--model", "gpt2", "--micro-batch", "1", "--seq-len", "128")
+    assert (document["verdict"], document["suggestions"]) == ("fits", [])
