@@ -12,7 +12,7 @@ from analyzer.errors import InputError, PreflightError
 from analyzer.findings import Skipped
 from estimator.estimation import estimate
 from estimator.launch.base import Arg, LaunchConfig, Request, reader_for, readers
-from estimator.launch.shell_run import find_file
+from estimator.launch.places import find_file
 from estimator.report import Estimate
 from estimator.resolve.precedence import resolve
 from estimator.runconfig import RunConfig

@@ -26,13 +26,15 @@ class UnreadableLaunch(PreflightError):
 @dataclass(frozen=True, slots=True)
 class Arg:
     """One word of a command. `unknown` is the reason when the text does not show the whole word; `text` then holds
-    the part that cannot be resolved as it is written (``--steps=$STEPS``). `name` is the variable it came through."""
+    the part that cannot be resolved as it is written (``--steps=$STEPS``); `holes` are those parts with their reasons.
+    `name` is the variable it came through."""
 
     text: str
     path: str
     line: int
     unknown: str = ""
     name: str = ""
+    holes: tuple[tuple[str, str], ...] = ()
 
     @property
     def is_known(self) -> bool:

@@ -17,6 +17,7 @@ from tree_sitter import Node
 
 from analyzer.api import Files
 from estimator.launch.base import Arg, UnreadableLaunch
+from estimator.launch.places import find_file
 from estimator.launch.shell_state import State
 from estimator.launch.shell_tests import truth
 from estimator.launch.shell_tree import descendants, line_of, parse, text_of
@@ -116,7 +117,7 @@ class Run:
         items = [word for value in values for word in self.words(state).expand(value)]
         if not items or len(items) > MAX_ITERATIONS or any(not item.is_known for item in items):
             reason = f"loop variable {variable} takes values the file does not show"
-            items = [Arg(f"${variable}", self.path, line_of(node), reason)]
+            items = [_hole(variable, self.path, line_of(node), reason)]
         states = [state]
         for item in items:
             for current in states:
@@ -128,7 +129,7 @@ class Run:
         """The body once, with what it assigns unknown: a loop may have run any number of times before."""
         for assignment in descendants(node, "variable_assignment"):
             name = text_of(assignment.children[0])
-            state.assign(name, Arg(f"${name}", self.path, line_of(assignment), f"{name} changes in a loop"))
+            state.assign(name, _hole(name, self.path, line_of(assignment), f"{name} changes in a loop"))
         bodies = [child for child in node.children if child.type == "do_group"]
         return self.block([child for body in bodies for child in body.children], [state])
 
@@ -194,7 +195,8 @@ class Run:
         new = words.value(value, words.line(node))
         old = state.look_up(name) if is_added else None
         if old is not None:
-            new = replace(new, text=(old.text + new.text)[:65536], unknown=old.unknown or new.unknown)
+            holes = tuple(dict.fromkeys((*old.holes, *new.holes)))
+            new = replace(new, text=(old.text + new.text)[:65536], unknown=old.unknown or new.unknown, holes=holes)
         state.assign(name, new)
         return name
 
@@ -220,7 +222,7 @@ class Run:
     def _test(self, node: Node, state: State) -> list[State]:
         if node.children and node.children[0].type == "((":
             for name in re.findall(r"([A-Za-z_]\w*)\s*(?:[-+*/]?=(?!=)|\+\+|--)", text_of(node)[:4096]):
-                state.assign(name, Arg(f"${name}", self.path, line_of(node), f"{name} is set by arithmetic"))
+                state.assign(name, _hole(name, self.path, line_of(node), f"{name} is set by arithmetic"))
         return [state]
 
     # --- commands ---------------------------------------------------------------------------------------------
@@ -338,7 +340,7 @@ class Run:
     def _read(self, words: list[Arg], state: State) -> list[State]:
         for word in words[1:]:
             if word.text.isidentifier():
-                state.assign(word.text, Arg(f"${word.text}", self.path, word.line, f"{word.text} is read from input"))
+                state.assign(word.text, _hole(word.text, self.path, word.line, f"{word.text} is read from input"))
         return [state]
 
     def _prefix(self, words: list[Arg], state: State) -> list[State]:
@@ -404,15 +406,6 @@ class Run:
         return Arg(posixpath.normpath(posixpath.join(state.cwd, words[1].text)), self.path, words[1].line)
 
 
-def find_file(files: Files, name: str, cwd: str, near: str) -> str | None:
-    """A file of the tree by the name a command gives it: from the working folder, the root, or beside `near`."""
-    for folder in (cwd, ".", posixpath.dirname(near) or ".", posixpath.join(posixpath.dirname(near), cwd)):
-        path = posixpath.normpath(posixpath.join(folder, name))
-        if not path.startswith(("../", "/")) and files.read(path) is not None:
-            return path
-    return None
-
-
 def shell_string(words: Sequence[Arg]) -> Arg | None:
     """The string that ``bash -c`` (or ``sh -lc``) runs, wherever in the command it stands."""
     for index in range(len(words) - 2):
@@ -420,6 +413,11 @@ def shell_string(words: Sequence[Arg]) -> Arg | None:
         if posixpath.basename(words[index].text) in {"bash", "sh", "zsh"} and re.fullmatch(r"-[a-z]*c", flag):
             return words[index + 2]
     return None
+
+
+def _hole(name: str, path: str, line: int, reason: str) -> Arg:
+    """A variable whose value is not known from here on."""
+    return Arg(f"${name}", path, line, reason, holes=((f"${name}", reason),))
 
 
 def _limited(states: list[State], notes: list[str]) -> list[State]:
@@ -434,7 +432,7 @@ def _limited(states: list[State], notes: list[str]) -> list[State]:
     for name in {name for state in kept for name in state.variables}:
         values = {state.variables[name].text if name in state.variables else None for state in kept}
         if len(values) > 1:
-            first.assign(name, Arg(f"${name}", "", 0, f"{name} depends on conditions the file does not decide"))
+            first.assign(name, _hole(name, "", 0, f"{name} depends on conditions the file does not decide"))
     first.is_over = all(state.is_over for state in kept)
     return [first]
 

@@ -35,6 +35,7 @@ class Piece:
     path: str = ""
     name: str = ""
     ends_word: bool = False
+    holes: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,8 @@ class Words:
         return Piece(text[:_MAX_TEXT], is_quoted, "", self.line(node), self.path)
 
     def _unknown(self, node: Node, is_quoted: bool, reason: str) -> list[Piece]:
-        return [Piece(text_of(node).strip(), is_quoted, reason, self.line(node), self.path)]
+        shown = re.sub(r"\s.*", "…)", text_of(node).strip(), flags=re.DOTALL)  # no blanks: a hole never splits
+        return [Piece(shown, is_quoted, reason, self.line(node), self.path, holes=((shown, reason),))]
 
     def _sequence(self, node: Node, is_quoted: bool) -> list[Piece]:
         return [piece for child in node.children for piece in self._pieces(child, is_quoted)]
@@ -81,6 +83,8 @@ class Words:
     def _string(self, node: Node, _: bool) -> list[Piece]:
         """A double-quoted string; the grammar leaves blanks between its children out of the tree."""
         source, start = node.text or b"", node.start_byte
+        if len(node.children) == 3 and re.fullmatch(r"\$(@|\*|\{(\w+\[)?[@*]\]?\})", text_of(node.children[1])):
+            return self._pieces(node.children[1], True)  # "${A[@]}" of an empty array is no word at all
         pieces = [Piece("", True, "", self.line(node), self.path)]
         position = 1
         inner = [child for child in node.children if child.type != '"' or child.start_byte - start not in {0}]
@@ -153,7 +157,8 @@ class Words:
         return self.state.look_up(name)
 
     def _piece(self, value: Arg, is_quoted: bool, name: str) -> Piece:
-        return Piece(value.text, is_quoted, value.unknown, value.line, value.path or self.path, value.name or name)
+        path, name = value.path or self.path, value.name or name
+        return Piece(value.text, is_quoted, value.unknown, value.line, path, name, holes=value.holes)
 
     def _positional_all(self, node: Node, is_quoted: bool) -> list[Piece]:
         given = self.state.positional or ()
@@ -195,7 +200,7 @@ class Words:
             return [self._literal(node, self.path, is_quoted)]
         if index in {"@", "*"}:
             found = self._elements(name, is_quoted)
-            return found if found is not None else self._unknown(node, is_quoted, f"array {name} is not set")
+            return found if found is not None else []  # arrays are never inherited from the environment
         items = self.state.arrays.get(name)
         if items is None or not index.isdigit() or int(index) >= len(items):
             return self._unknown(node, is_quoted, f"element {index} of {name} is not known")
@@ -251,18 +256,24 @@ class Words:
             current.clear()
 
         for piece in pieces:
-            if piece.is_quoted or piece.unknown or not re.search(r"\s", piece.text):
+            if piece.is_quoted or not re.search(r"\s", piece.text):
                 current.append(piece)
             else:
                 for token in re.findall(r"\s+|\S+", piece.text):
                     if token.isspace():
                         finish()
                     else:
-                        current.append(replace(piece, text=token))
+                        current.append(_token(piece, token))
             if piece.ends_word:
                 finish()
         finish()
         return words
+
+
+def _token(piece: Piece, text: str) -> Piece:
+    """One word out of a piece: unknown only if a hole is in it."""
+    holes = tuple(hole for hole in piece.holes if hole[0] in text)
+    return replace(piece, text=text, holes=holes, unknown=holes[0][1] if holes else "")
 
 
 def _unescape(match: re.Match[str]) -> str:
@@ -274,10 +285,11 @@ def _join(pieces: list[Piece], path: str, line: int) -> Arg:
     filled = [piece for piece in pieces if piece.text]
     unknown = next((piece.unknown for piece in filled if piece.unknown), "")
     text = "".join(piece.text for piece in pieces)[:_MAX_TEXT]
+    holes = tuple(dict.fromkeys(hole for piece in filled for hole in piece.holes))[:32]
     named = [piece for piece in filled if piece.name]
     if named and named[-1].line and all(piece.name or piece.text.endswith("=") for piece in filled):
-        return Arg(text, named[-1].path, named[-1].line, unknown, named[-1].name)
-    return Arg(text, path, line, unknown)
+        return Arg(text, named[-1].path, named[-1].line, unknown, named[-1].name, holes)
+    return Arg(text, path, line, unknown, holes=holes)
 
 
 def _edit(text: str, operator: str, operand: str) -> str | None:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from analyzer import api as analyzer
 from analyzer.api import Files
 from estimator.launch.base import Arg, Command, LaunchConfig
-from estimator.launch.shell_run import find_file
+from estimator.launch.places import find_file, find_named
 from estimator.runconfig import RunConfig
 
 MAX_FILES = 500
@@ -16,10 +16,10 @@ MAX_FILES = 500
 
 def script_path(files: Files, command: Command, near: str) -> str | None:
     """The script's file in the tree; None where the command runs something else (an installed module)."""
+    if not command.is_module:
+        return find_named(files, command.script, command.cwd, near)
     if not command.script.is_known:
         return None
-    if not command.is_module:
-        return find_file(files, command.script.text, command.cwd, near)
     stem = command.script.text.replace(".", "/")
     for root in (command.cwd, ".", "src"):
         for name in (f"{stem}.py", f"{stem}/__main__.py"):

@@ -41,6 +41,8 @@ def parse(words: Sequence[Arg], env: Mapping[str, Arg], cwd: str = ".") -> Parse
         if wrapper is None:
             break
         rest = _unwrap(rest, wrapper, wrapped)
+        while rest and rest[0].unknown and rest[0].text.startswith("$"):  # srun $OPTIONS torchrun …
+            rest = rest[1:]
     row = _launcher(rest)
     if row is None:
         return None

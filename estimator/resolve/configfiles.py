@@ -11,7 +11,7 @@ import yaml
 
 from analyzer.api import Files
 from estimator.launch.base import Arg, Command
-from estimator.launch.shell_run import find_file
+from estimator.launch.places import find_named
 from estimator.resolve.command import table
 from estimator.sourced import Origin, Sourced
 
@@ -22,9 +22,9 @@ _MAX_KEYS = 500
 def with_accelerate_file(command: Command, files: Files, near: str) -> Command:
     """The command with the keys of its ``--config_file`` as options; what the command line gives wins."""
     named = command.options.get("--config-file")
-    if command.launcher != "accelerate" or named is None or not named.is_known:
+    if command.launcher != "accelerate" or named is None:
         return command
-    path = find_file(files, named.text, command.cwd, near)
+    path = find_named(files, named, command.cwd, near)
     if path is None:
         return command
     keys: Mapping[str, str] = table()["accelerate_keys"]
@@ -54,9 +54,9 @@ def _scalars(source: bytes) -> Iterator[tuple[str, str, int]]:
                 yield str(name.value), str(scalar.value), name.start_mark.line + 1
 
 
-def deepspeed_facts(name: str, files: Files, cwd: str, near: str) -> dict[str, Sourced[Any]]:
+def deepspeed_facts(named: Arg, files: Files, cwd: str, near: str) -> dict[str, Sourced[Any]]:
     """What a DeepSpeed JSON decides; ``"auto"`` leaves it to the script. Empty where the file is not in the tree."""
-    path = find_file(files, name, cwd, near)
+    path = find_named(files, named, cwd, near)
     source = files.read(path) if path else None
     if path is None or source is None or len(source) > _MAX_BYTES:
         return {}

@@ -13,7 +13,7 @@ from typing import Any
 from analyzer.api import Files
 from analyzer.errors import InputError
 from estimator import hardware
-from estimator.launch.base import LaunchConfig, not_known
+from estimator.launch.base import Arg, LaunchConfig, not_known
 from estimator.resolve import arguments
 from estimator.resolve.closure import script_path
 from estimator.resolve.configfiles import deepspeed_facts
@@ -52,12 +52,16 @@ def _without_script(launch: LaunchConfig) -> tuple[RunConfig, ...]:
 def _deepspeed(files: Files, launch: LaunchConfig, facts: Facts) -> dict[str, Sourced[Any]]:
     command = launch.command
     given = dict(arguments.options(command.argv))
-    named = [given[name] for name in _CONFIG_OPTIONS if name in given and given[name].is_known]
+    named = [given[name] for name in _CONFIG_OPTIONS if name in given]
     option = command.options.get("--deepspeed-config-file")
-    names = [arg.text for arg in ([option] if option is not None else []) + named]
-    names += [str(item.value) for item in facts.candidates("deepspeed_config") if isinstance(item.value, str)]
-    for name in names:
-        found = deepspeed_facts(name, files, command.cwd, launch.path)
+    named += [option] if option is not None else []
+    named += [
+        Arg(item.value, item.origin.path, item.origin.line)
+        for item in facts.candidates("deepspeed_config")
+        if isinstance(item.value, str)
+    ]
+    for arg in named:
+        found = deepspeed_facts(arg, files, command.cwd, launch.path)
         if found:
             return found
     return {}

@@ -58,7 +58,7 @@ RESOLVED = [
     ("array element and count", "A=(p q r)\npython ${A[1]} ${#A[@]}", "python|q|3"),
     ("text appended", "A=a\nA+=b\npython $A", "python|ab"),
     ("export", "export A=5\npython $A", "python|5"),
-    ("substitution is unknown", "N=$(nvidia-smi -L | wc -l)\npython --n=$N", "python|--n=$(nvidia-smi -L | wc -l)?"),
+    ("substitution is unknown", "N=$(nvidia-smi -L | wc -l)\npython --n=$N", "python|--n=$(nvidia-smi…)?"),
     ("unset is unknown", "python --n $N", "python|--n|$N?"),
     ("unknown poisons the word only", "A=1\npython $A$N $A", "python|1$N?|1"),
     ("own folder", 'D="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"\npython $D/t.py', "python|./t.py"),
@@ -72,6 +72,8 @@ RESOLVED = [
     ("exec", "exec python t.py", "python|t.py"),
     ("set --", "set -- a b\npython $2 $#", "python|b|2"),
     ("quoted heredoc is data", "cat <<'EOF' >/dev/null\npython fake.py\nEOF\npython t.py", "cat*python|t.py"),
+    ("an unknown part spoils its own word only", 'C="--a 1 --ip $(hostname -i) --b 2"\npython $C', "python|--a|1|--ip|$(hostname…)?|--b|2"),
+    ("an array that is never set is empty", 'srun "${A[@]}" python t.py', "srun|python|t.py"),
     ("after exit", "python t.py\nexit 0\npython u.py", "python|t.py"),
     ("failure branch", "[ -d data ] || { echo no; exit 1; }\npython t.py", "python|t.py"),
 ]
