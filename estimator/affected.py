@@ -26,7 +26,10 @@ def affected(base: Files, head: Files, changed: Collection[str], targets: Mappin
     first = sorted(path for path in changed if head.read(path) is not None)
     found: list[Impact] = []
     for path in candidates(head, first):
-        touched = _touched(base, head, path, frozenset(changed), labels, notes)
+        unread: list[Skipped] = []
+        touched = _touched(base, head, path, frozenset(changed), labels, unread)
+        if path in changed or b"#SBATCH" in (head.read(path) or b""):
+            notes += unread  # an unchanged script that is no job is nobody's business in this review
         if touched:
             before = _launches(base, read(base, path, labels), [])
             found += [impact for launches in touched if (impact := _impact(launches, before)) is not None]
@@ -39,10 +42,12 @@ def _touched(
     base: Files, head: Files, path: str, changed: frozenset[str], labels: Mapping[str, str], notes: list[Skipped]
 ) -> list[list[Launch]]:
     """The launches of one file that the change reaches, by command; each a list of its readings."""
-    now, before = read(head, path, labels, notes), read(base, path, labels)
+    now = read(head, path, labels, notes)
     reached = [config for config in now if changed & closure(head, config)]
-    names = {_script(config) for config in before if changed & closure(base, config)}
-    reached += [config for config in now if config not in reached and _script(config) in names]
+    gone = frozenset(item for item in changed if head.read(item) is None)
+    if gone:  # a script that was deleted is in the closure at the base only
+        names = {_script(config) for config in read(base, path, labels) if gone & closure(base, config)}
+        reached += [config for config in now if config not in reached and _script(config) in names]
     pinned = [config for config in now if config not in reached and any(map(may_pin, changed))]
     groups = list(_launches(head, reached, notes).values())
     for group in _launches(head, pinned, notes).values():

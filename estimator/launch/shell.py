@@ -49,7 +49,7 @@ def launches_in(
     request: Request, format_name: str, variables: Mapping[str, Arg], target_of: TargetOf, tasks_of: TasksOf
 ) -> tuple[LaunchConfig, ...]:
     """The launches of a shell script, once per distinct reading. `variables` are set by the scheduler."""
-    run = Run(files=request.files, path=request.path)
+    run = Run(files=request.files, path=request.path, is_wanted=lambda words: parse(words, {}) is not None)
     state = State(variables=dict(variables), positional=request.argv, script=request.path)
     state.exported |= set(variables)
     run.script(request.content, state)

@@ -24,7 +24,7 @@ from estimator.launch.shell_tree import descendants, line_of, parse, text_of
 from estimator.launch.shell_words import Words
 
 MAX_READINGS = 8
-MAX_STEPS = 20_000
+MAX_STEPS = 10_000
 MAX_STARTED = 200
 MAX_ITERATIONS = 16
 MAX_NESTING = 4  # scripts started by scripts, strings run by `bash -c`, functions
@@ -42,10 +42,11 @@ class Started:
 
 @dataclass(slots=True)
 class Run:
-    """One walk over one launch file."""
+    """One walk over one launch file. `is_wanted` says which commands are kept."""
 
     files: Files
     path: str
+    is_wanted: Callable[[Sequence[Arg]], bool] = lambda words: True
     started: list[Started] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     num_steps: int = 0
@@ -257,6 +258,8 @@ class Run:
             return [state]
         env = {name: state.variables[name] for name in state.exported if name in state.variables}
         if self._started_script(words, {**env, **own}, state):
+            return [state]
+        if not self.is_wanted(words):
             return [state]
         if len(self.started) >= MAX_STARTED:
             raise UnreadableLaunch(f"starts more than {MAX_STARTED} commands")
