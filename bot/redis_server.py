@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import redis
@@ -90,14 +91,14 @@ def _start(socket: Path, run_dir: Path, *, keep: bool) -> subprocess.Popen[bytes
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,  # Ctrl-C goes to us; we stop it last
-        preexec_fn=die_with_parent,  # noqa: PLW1509  started before any thread
+        preexec_fn=partial(die_with_parent, signal.SIGTERM),  # noqa: PLW1509  started before any thread
     )
 
 
-def die_with_parent() -> None:
-    """In a child, before its program starts: ask the kernel to end it when its parent is gone (Linux)."""
+def die_with_parent(number: signal.Signals) -> None:
+    """In a child: ask the kernel to send it this signal when its parent is gone (Linux)."""
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, number)
 
 
 def _wait(url: str, process: subprocess.Popen[bytes], seconds: float = 15.0) -> None:

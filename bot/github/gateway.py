@@ -82,7 +82,7 @@ class Gateway:
         return _pull(self._api.get(f"{self._repo}/pulls/{number}"))
 
     def open_pulls_with_head(self, sha: str) -> list[int]:
-        """Numbers of open pull requests whose head is `sha`, forks included (``/commits/{sha}/pulls`` leaves them out)."""
+        """Open pull requests whose head is `sha`, forks included (``/commits/{sha}/pulls`` leaves them out)."""
         pulls = self._api.pages(f"{self._repo}/pulls", {"state": "open", "sort": "updated", "direction": "desc"}, 1_000)
         return [int(pull["number"]) for pull in pulls if pull["head"]["sha"] == sha]
 

@@ -63,7 +63,7 @@ class Conversation:
         look_then_write(lambda: bool(self._api.write("POST", path, {"content": content})), lambda: None)
 
     def review(self, number: int, sha: str, body: str, comments: Sequence[ReviewComment]) -> int:
-        """One review (one notification) with all comments GitHub takes; the others in its text. Returns how many it took.
+        """One review (one notification) with all comments GitHub takes, the others in its text; how many it took.
 
         A review is all or nothing and the error does not name the entry.
         """

@@ -19,7 +19,7 @@ def ending(kind: str, why: str) -> str:
 
 
 def end(room: Room, gateway: Gateway, record: Record) -> None:
-    """Conclude the check runs of `record` with its ending and forget it. May raise `Unavailable`: then it stays open."""
+    """Conclude the check runs of `record` with its ending and forget it. `Unavailable` leaves it open."""
     kind, _, why = record.ending.partition(":")
     conclusion: Conclusion = "cancelled" if kind == CANCELLED else "neutral"
     state: State = "skipped" if kind == CANCELLED else "failed"
@@ -50,5 +50,7 @@ def _runs(gateway: Gateway, record: Record, identifier: str) -> dict[str, int]:
         found = gateway.checks.on_commit(record.head_sha)
     except Refused:
         return record.runs
-    ours = {run.name: run.id for run in found if run.external_id == identifier and run.name in CHECK_NAMES}
-    return {**ours, **record.runs}
+    ours: dict[str, int] = {
+        run.name: run.id for run in found if run.external_id == identifier and run.name in CHECK_NAMES
+    }
+    return ours | record.runs

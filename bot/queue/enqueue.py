@@ -66,14 +66,24 @@ class Enqueuer:
 
     def open_review(self, record: Record, delay: float = 0.0) -> str:
         """The fast job that creates the check runs and hands over to `review_pull`."""
-        job_id = f"open-{record.name}-{record.tries}-{record.waits}"
-        return self._put(self._fast, names.OPEN_REVIEW, job_id, _FAST_TIMEOUT, record.name, delay=delay)
+        return self._put(
+            self._fast, names.OPEN_REVIEW, self.open_job_id(record), _FAST_TIMEOUT, record.name, delay=delay
+        )
 
     def review_pull(self, record: Record, delay: float = 0.0) -> str:
         """The job that reviews. `tries` and `waits` are part of the id: a requeued review is another job."""
+        return self._put(
+            self._review, names.REVIEW_PULL, self.review_job_id(record), self._review_timeout, record.name, delay=delay
+        )
+
+    def open_job_id(self, record: Record) -> str:
+        """The id of the record's `open_review` job."""
+        return f"open-{record.name}-{record.tries}-{record.waits}"
+
+    def review_job_id(self, record: Record) -> str:
+        """The id of the record's `review_pull` job."""
         suffix = f"-{record.tries}-{record.waits}" if record.tries or record.waits else ""
-        job_id = f"pr-{record.name}{suffix}"
-        return self._put(self._review, names.REVIEW_PULL, job_id, self._review_timeout, record.name, delay=delay)
+        return f"pr-{record.name}{suffix}"
 
     def again(self, function: str, intent: dict[str, Any], delivery: str, attempt: int, delay: float) -> str:
         """Put a fast job off: a service did not answer."""

@@ -24,10 +24,13 @@ def posted_fingerprints(gateway: Gateway, number: int) -> frozenset[str]:
     return frozenset(found for body in bodies for found in _FINGERPRINT.findall(body))
 
 
-def publish(plan: Plan, record: Record, gateway: Gateway, is_superseded: Callable[[], bool]) -> int:
+def publish(
+    plan: Plan, record: Record, gateway: Gateway, is_superseded: Callable[[], bool], there: frozenset[str]
+) -> int:
     """Review, summary, checks, in this order. Returns the number of comments posted. Raises `Superseded`.
 
-    Everything may be done twice: what is there already is not written again.
+    Everything may be done twice: what is there already is not written again. `there` are the fingerprints that were on
+    the pull request when this job read it; only the publisher writes there, and a lost answer is looked for.
     """
 
     def still_wanted() -> None:
@@ -41,7 +44,6 @@ def publish(plan: Plan, record: Record, gateway: Gateway, is_superseded: Callabl
             raise Superseded
         posted = 0
         if plan.comments:
-            there = posted_fingerprints(gateway, record.number)
             fresh = [comment for comment in plan.comments if comment.fingerprint not in there]
             still_wanted()
             if fresh:

@@ -64,7 +64,7 @@ def open_room(settings: WorkerSettings | None = None) -> Room:
 
 @contextmanager
 def heartbeat(room: Room, name: str) -> Iterator[None]:
-    """Tell the sweeper that the job of review `name` is alive, from a thread: analysis and waiting block the main one."""
+    """Tell the sweeper that the job of review `name` is alive; from a thread, since the main one blocks."""
     stop = threading.Event()
     times = room.settings.times
 

@@ -60,7 +60,7 @@ def command(document: Mapping[str, Any], say: Callable[[str], None]) -> str:
     given = review_input_from_json(document["input"])
     head = Announcing(WithoutFiles(given.head, given.skip), say)
     context = CommandContext(head_sha=given.snapshot.head_sha, run_configs=run_configs(head, given))
-    return answer(Command(document["name"], tuple(document["words"])), context)
+    return answer(Command(name=document["name"], words=tuple(document["words"])), context)
 
 
 _TASKS: dict[str, Callable[[Mapping[str, Any], Callable[[str], None]], Any]] = {"review": review, "command": command}

@@ -1,0 +1,53 @@
+"""Receive webhooks (gunicorn).
+
+Settings come from the environment: REDIS_URL, PREFLIGHT_WEBHOOK_SECRET(_FILE), PREFLIGHT_APP_ID. Answers POST /webhook,
+GET /healthz and GET /readyz. The process is stateless: run as many as you like.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--bind", default="127.0.0.1:8000", help="host:port or unix:/path (default: %(default)s)")
+    parser.add_argument("--processes", type=int, default=2, help="gunicorn worker processes (default: %(default)s)")
+    parser.add_argument("--threads", type=int, default=8, help="threads of each process (default: %(default)s)")
+
+
+def run(args: argparse.Namespace) -> int:
+    from gunicorn.app.base import BaseApplication  # type: ignore[import-untyped]
+
+    from bot.settings import web_settings
+    from bot.web.app import create_app
+
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    settings = web_settings(os.environ)  # a missing secret refuses to start here, not in a worker
+
+    class Receiver(BaseApplication):  # type: ignore[misc]
+        """Not gunicorn's command line: that puts the working directory on the import path."""
+
+        def load_config(self) -> None:
+            options = {
+                "bind": args.bind,
+                "workers": args.processes,
+                "threads": args.threads,
+                "worker_class": "gthread",
+                "timeout": 30,
+                "graceful_timeout": 20,
+                "keepalive": 75,
+                "max_requests": 0,
+                "proc_name": "preflight",
+                "control_socket_disable": True,
+            }
+            for name, value in options.items():
+                if name in self.cfg.settings:
+                    self.cfg.set(name, value)
+
+        def load(self) -> object:
+            return create_app(settings)
+
+    Receiver().run()
+    return 0

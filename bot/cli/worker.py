@@ -1,0 +1,46 @@
+"""Run the queue's workers and the sweeper.
+
+Settings come from the environment: REDIS_URL, PREFLIGHT_APP_ID, PREFLIGHT_PRIVATE_KEY(_FILE), GITHUB_API_URL (for GHES).
+More load needs more workers; they may run on any number of machines.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import signal
+import sys
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--workers", "-n", type=int, default=os.cpu_count() or 2, help="worker processes (default: cores)"
+    )
+    parser.add_argument("--one", action="store_true", help="be one rq worker, without supervisor and sweeper")
+
+
+def run(args: argparse.Namespace) -> int:
+    from bot.errors import InputError
+    from bot.queue.room import open_room
+    from bot.redact import install_redaction
+
+    if args.workers < 1:
+        raise InputError("--workers: at least 1")
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    install_redaction(logging.getLogger())
+    room = open_room()
+    if args.one:
+        from bot.queue.worker import PreflightWorker
+        from bot.redis_server import die_with_parent
+
+        # An rq worker takes SIGTERM as: finish the job, then end.
+        die_with_parent(signal.SIGTERM)
+        worker = PreflightWorker(room.client, room.keys, room.settings.times)
+        worker.work(with_scheduler=True, logging_level="WARNING")
+        return 0
+    from bot.queue.supervisor import Supervisor
+    from bot.queue.sweep import Sweeper
+
+    print(f"preflight worker: {args.workers} workers", file=sys.stderr)
+    return Supervisor(args.workers, Sweeper(room)).run()

@@ -1,0 +1,85 @@
+"""What the events other than a push ask for: a closed pull request, a re-run, a merge queue, a changed installation."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Any
+
+from bot import intents
+from bot.core.external_id import external_id, parse_external_id
+from bot.core.plan import CHECK_NAMES
+from bot.errors import InputError
+from bot.github.auth import AppCredentials
+from bot.github.gateway import Gateway
+from bot.intents import ClosePull, DropTokens, MergeGroup, Rerun, ReviewPull
+from bot.queue.endings import CANCELLED, end, ending
+from bot.queue.logbook import Logbook
+from bot.queue.room import Room
+
+
+def close(room: Room, document: dict[str, Any], delivery: str, log: Logbook) -> None:
+    """Supersede what runs; what is open and has no job any more is concluded here."""
+    intent = intents.from_json(document)
+    assert isinstance(intent, ClosePull)
+    room.claims.next_generation(intent.repo_id, intent.number)
+    names = room.records.of_pull(intent.repo_id, intent.number)
+    for name in names:
+        if record := room.records.load(name):
+            ended = replace(record, ending=ending(CANCELLED, "The pull request is closed"))
+            room.records.save(ended, time.time() + room.settings.times.sweep)
+            end(room, room.gateway_of(ended), ended)
+    log.note(concluded=len(names))
+
+
+def rerun(room: Room, document: dict[str, Any], delivery: str, log: Logbook) -> None:
+    """A new generation. GitHub resets only the suite: the runs are ours to renew."""
+    intent = intents.from_json(document)
+    assert isinstance(intent, Rerun)
+    gateway = room.gateway(intent.installation_id, intent.repo_id, intent.full_name)
+    numbers = _pulls_of(gateway, intent)
+    for number in numbers:
+        review = ReviewPull(
+            installation_id=intent.installation_id,
+            repo_id=intent.repo_id,
+            full_name=intent.full_name,
+            number=number,
+            head_sha=intent.head_sha,
+            reason="re-run",
+        )
+        room.enqueuer.new_review(review, delivery)
+    log.note(pulls=numbers)
+
+
+def _pulls_of(gateway: Gateway, intent: Rerun) -> list[int]:
+    """From our external id; a suite has none, and events of forks name no pull request."""
+    known = parse_external_id(intent.external_id)
+    if known is None and intent.check_run_id is None:
+        runs = gateway.checks.on_commit(intent.head_sha)
+        known = next((found for run in runs if (found := parse_external_id(run.external_id))), None)
+    if known is not None and known.repo_id == intent.repo_id and known.number > 0:
+        return [known.number]
+    return gateway.open_pulls_with_head(intent.head_sha)
+
+
+def mirror(room: Room, document: dict[str, Any], delivery: str, log: Logbook) -> None:
+    """A merge queue ejects pull requests whose required checks do not report on the group's head.
+
+    Every head had to pass to enter, so the group passes; a review of the group's own diff is not made.
+    """
+    intent = intents.from_json(document)
+    assert isinstance(intent, MergeGroup)
+    gateway = room.gateway(intent.installation_id, intent.repo_id, intent.full_name)
+    identifier = external_id(intent.repo_id, 0, intent.head_sha, 0, "ok")
+    summary = "Each pull request of this group passed on its own head before it entered the queue."
+    with gateway.publishing():
+        for name in CHECK_NAMES:
+            gateway.checks.completed(name, intent.head_sha, identifier, "success", "Passed before the queue", summary)
+
+
+def drop(room: Room, document: dict[str, Any], delivery: str, log: Logbook) -> None:
+    """Cached tokens may have the wrong scope."""
+    intent = intents.from_json(document)
+    if not isinstance(intent, DropTokens):
+        raise InputError("not a change of an installation")
+    AppCredentials(room.settings, room.client, room.keys).drop(intent.installation_id)

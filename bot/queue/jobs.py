@@ -1,0 +1,238 @@
+"""The job functions: the order of the rooms, and the one boundary at which an error becomes something a person sees.
+
+``InputError`` is said in the check or answer; ``Unavailable`` puts the job off; anything else is a bug of ours: the check
+says so (neutral) and the delivery may be redelivered. Each function takes ids and looks everything else up.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from rq.timeouts import JobTimeoutException
+
+from bot.core.external_id import external_id
+from bot.core.plan import CHECK_NAMES
+from bot.errors import InputError, Unavailable
+from bot.github.errors import Invalid, NotFound
+from bot.github.gateway import Gateway
+from bot.intents import ReviewPull
+from bot.queue.endings import CANCELLED, FAILED, end, ending
+from bot.queue.logbook import Logbook
+from bot.queue.publish import Superseded, posted_fingerprints, publish
+from bot.queue.records import Record
+from bot.queue.room import Room, heartbeat, open_room
+from bot.workshop.parent import AnalysisDied, review_in_child
+
+_log = logging.getLogger("preflight.jobs")
+_MAX_WAITS = 8
+_MAX_DELAY = 900.0
+_LAG_WAITS = 3
+"""Times a review waits for the head of its webhook: an event can be ahead of GitHub's API."""
+_LAG_SECONDS = 2.0
+
+
+def open_review(name: str) -> None:
+    """Create both check runs at once, then hand over: people see that something happens."""
+    _for_review(name, "open_review", _open)
+
+
+def review_pull(name: str) -> None:
+    """Read, analyse, publish."""
+    _for_review(name, "review_pull", _review)
+
+
+def close_pull(document: dict[str, Any], delivery: str, attempt: int = 0) -> None:
+    """A pull request was closed."""
+    from bot.queue.events import close
+
+    _for_event("close_pull", close, document, delivery, attempt)
+
+
+def rerun(document: dict[str, Any], delivery: str, attempt: int = 0) -> None:
+    """Somebody pressed *Re-run*."""
+    from bot.queue.events import rerun as handle
+
+    _for_event("rerun", handle, document, delivery, attempt)
+
+
+def merge_group(document: dict[str, Any], delivery: str, attempt: int = 0) -> None:
+    """A merge queue waits for our checks."""
+    from bot.queue.events import mirror
+
+    _for_event("merge_group", mirror, document, delivery, attempt)
+
+
+def drop_tokens(document: dict[str, Any], delivery: str, attempt: int = 0) -> None:
+    """An installation changed."""
+    from bot.queue.events import drop
+
+    _for_event("drop_tokens", drop, document, delivery, attempt)
+
+
+def run_command(document: dict[str, Any], delivery: str, attempt: int = 0) -> None:
+    """Answer a slash command."""
+    from bot.queue.command import run
+
+    _for_event("run_command", run, document, delivery, attempt)
+
+
+def _open(room: Room, gateway: Gateway, record: Record, log: Logbook) -> None:
+    try:
+        runs = _start_runs(room, gateway, record)
+    except (Invalid, NotFound) as error:
+        if record.waits >= _LAG_WAITS:
+            raise InputError(f"GitHub does not know the commit {record.head_sha}: {error}") from None
+        raise Unavailable("the commit is not visible yet", _LAG_SECONDS) from None
+    started = replace(record, runs=runs)
+    room.records.save(started, time.time() + room.settings.times.orphan_after)
+    log.note(queued=room.enqueuer.review_pull(started))
+
+
+def _start_runs(room: Room, gateway: Gateway, record: Record) -> dict[str, int]:
+    identifier = external_id(record.repo_id, record.number, record.head_sha, record.generation)
+    runs: dict[str, int] = dict(record.runs)
+    with gateway.publishing():
+        for check in CHECK_NAMES:
+            if check not in runs:
+                look_first = record.tries + record.waits > 0
+                run = gateway.checks.start(check, record.head_sha, identifier, "Reviewing…", look_first=look_first)
+                runs[check] = run.id
+                room.records.add_run(record.name, check, run.id)
+    return runs
+
+
+def _review(room: Room, gateway: Gateway, record: Record, log: Logbook) -> None:
+    from bot.sources.github import read_pull  # brings the analyzer in: only where it is needed
+
+    pull = gateway.pull(record.number)
+    if not pull.is_open:
+        _conclude(room, gateway, record, ending(CANCELLED, "The pull request is closed"))
+        return
+    if pull.head_sha != record.head_sha:
+        _other_head(room, gateway, record, pull.head_sha)
+        return
+    with log.stage("read"):
+        posted = posted_fingerprints(gateway, record.number)
+        given = read_pull(gateway, pull, repo_id=record.repo_id, generation=record.generation, posted=posted)
+    with log.stage("analyse"):
+        plan = review_in_child(given, room.limits)
+    if set(record.runs) < set(CHECK_NAMES):
+        record = replace(record, runs=_start_runs(room, gateway, record))
+    with log.stage("publish"):
+        comments = publish(plan, record, gateway, lambda: room.is_superseded(record), posted)
+    log.note(comments=comments, checks=",".join(check.conclusion for check in plan.checks))
+    room.records.drop(record.name)
+
+
+def _other_head(room: Room, gateway: Gateway, record: Record, head: str) -> None:
+    """The event is ahead of the API (wait), or older than the head (events come in any order: review the head)."""
+    if record.waits < _LAG_WAITS:
+        raise Unavailable("GitHub shows another head than the webhook", _LAG_SECONDS)
+    intent = ReviewPull(
+        installation_id=record.installation_id,
+        repo_id=record.repo_id,
+        full_name=record.full_name,
+        number=record.number,
+        head_sha=head,
+        reason="newer head",
+    )
+    if not room.is_superseded(record):
+        room.enqueuer.new_review(intent, record.delivery)
+    _conclude(room, gateway, record, ending(CANCELLED, "Superseded by a newer push"))
+
+
+# --- the boundary ---------------------------------------------------------------------------------------------------
+
+Stage = Callable[[Room, Gateway, Record, Logbook], None]
+
+
+def _for_review(name: str, job: str, stage: Stage) -> None:
+    room = open_room()
+    record = room.records.load(name)
+    with Logbook(job, review=name, delivery=record.delivery if record else "") as log:
+        if record is None:
+            log.note(outcome="nothing to do")  # concluded already: a job may run twice
+            return
+        gateway = room.gateway_of(record)
+        try:
+            with heartbeat(room, name):
+                log.note(outcome=_guarded(room, gateway, record, log, stage))
+        finally:
+            log.note(calls=gateway.calls)
+
+
+def _guarded(room: Room, gateway: Gateway, record: Record, log: Logbook, stage: Stage) -> str:
+    try:
+        if room.is_superseded(record):
+            raise Superseded
+        stage(room, gateway, record, log)
+        return "done"
+    except Superseded:
+        _conclude(room, gateway, _latest(room, record), ending(CANCELLED, "Superseded by a newer push"))
+        return "superseded"
+    except Unavailable as error:
+        return _put_off(room, gateway, _latest(room, record), stage, error)
+    except (InputError, AnalysisDied) as error:
+        why = str(error)
+    except JobTimeoutException:
+        why = f"The review took longer than {room.settings.times.review_timeout} s."
+    except Exception as error:  # noqa: BLE001  the boundary of jobs: a bug is said on the check, never swallowed
+        _log.exception("review=%s failed", record.name)
+        room.claims.release(record.delivery)
+        why = f"A bug in Preflight ({type(error).__name__}); the log of the worker has the details."
+    _conclude(room, gateway, _latest(room, record), ending(FAILED, why))
+    return f"failed: {why}"
+
+
+def _latest(room: Room, record: Record) -> Record:
+    """The record with the check runs noted while the job ran."""
+    return room.records.load(record.name) or record
+
+
+def _conclude(room: Room, gateway: Gateway, record: Record, how: str) -> None:
+    """End the review; where GitHub does not answer, the sweeper goes on trying."""
+    ended = replace(record, ending=how)
+    room.records.save(ended, time.time() + room.settings.times.sweep)
+    try:
+        end(room, gateway, ended)
+    except Unavailable as error:
+        _log.warning("review=%s not concluded yet: %s", record.name, error)
+
+
+def _put_off(room: Room, gateway: Gateway, record: Record, stage: Stage, error: Unavailable) -> str:
+    if record.waits >= _MAX_WAITS:
+        _conclude(room, gateway, record, ending(FAILED, f"Gave up after {record.waits} attempts: {error}"))
+        return f"gave up: {error}"
+    delay = min(_MAX_DELAY, error.retry_after if error.retry_after is not None else 5.0 * 2**record.waits)
+    later = replace(record, waits=record.waits + 1)
+    room.records.save(later, time.time() + delay + room.settings.times.queued_patience)
+    if stage is _open:
+        room.enqueuer.open_review(later, delay)
+    else:
+        room.enqueuer.review_pull(later, delay)
+    return f"put off {delay:.0f} s: {error}"
+
+
+EventStage = Callable[[Room, dict[str, Any], str, Logbook], None]
+
+
+def _for_event(job: str, stage: EventStage, document: dict[str, Any], delivery: str, attempt: int) -> None:
+    room = open_room()
+    with Logbook(job, delivery=delivery) as log:
+        try:
+            stage(room, document, delivery, log)
+            log.note(outcome="done")
+        except Unavailable as error:
+            if attempt >= _MAX_WAITS:
+                room.claims.release(delivery)
+                raise
+            delay = min(_MAX_DELAY, error.retry_after if error.retry_after is not None else 5.0 * 2**attempt)
+            room.enqueuer.again(f"{__name__}.{job}", document, delivery, attempt + 1, delay)
+            log.note(outcome=f"put off {delay:.0f} s: {error}")
+        except BaseException:
+            room.claims.release(delivery)
+            raise

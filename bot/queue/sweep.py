@@ -1,0 +1,112 @@
+"""Reviews whose job is gone: queued once more, then concluded. No check run hangs because a machine died.
+
+A running job beats every `heartbeat` seconds, which moves its deadline `orphan_after` seconds ahead. Worst case for a
+`kill -9` of worker and work-horse: 45 s until the deadline, 30 s until the next sweep, then the review itself.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import threading
+import time
+from dataclasses import replace
+from typing import Any
+
+import redis
+from rq.exceptions import NoSuchJobError
+from rq.job import Job, JobStatus
+from rq.serializers import JSONSerializer
+
+from bot.errors import Unavailable
+from bot.queue.endings import FAILED, end, ending
+from bot.queue.records import Record
+from bot.queue.room import Room
+
+_log = logging.getLogger("preflight.sweep")
+_MAX_TRIES = 1
+"""Times a review whose job died is queued again. One that dies twice kills its workers: it is concluded."""
+_WAITING = frozenset({JobStatus.QUEUED, JobStatus.SCHEDULED, JobStatus.DEFERRED})
+_RENEW = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('pexpire', KEYS[1], ARGV[2]) end return 0"
+
+
+class Sweeper:
+    """Sweeps on its own thread; of several supervisors only the one with the lease does."""
+
+    def __init__(self, room: Room) -> None:
+        self._room = room
+        self._token = secrets.token_hex(16)
+        self._stop = threading.Event()
+
+    def run(self) -> None:
+        """Until `stop`. A sweep that fails is logged and the next one comes."""
+        while not self._stop.wait(self._room.settings.times.sweep):
+            try:
+                if self._has_lease():
+                    self.sweep(time.time())
+            except (redis.RedisError, Unavailable) as error:
+                _log.warning("sweep put off: %s", error)
+            except Exception:  # noqa: BLE001  the watchdog must outlive every bug; the traceback is in the log
+                _log.exception("sweep failed")
+
+    def stop(self) -> None:
+        """End `run` soon."""
+        self._stop.set()
+
+    def sweep(self, now: float) -> list[str]:
+        """Look at every review that is due; returns their names."""
+        due = self._room.records.due(now)
+        for name in due:
+            record = self._room.records.load(name)
+            if record is None:
+                self._room.records.drop(name)
+                continue
+            try:
+                self._look_at(record, now)
+            except Unavailable as error:
+                _log.warning("review=%s not concluded yet: %s", name, error)
+                self._postpone(record, now)
+        return due
+
+    def _look_at(self, record: Record, now: float) -> None:
+        if record.ending:
+            end(self._room, self._room.gateway_of(record), record)
+        elif self._is_waiting(record):
+            self._postpone(record, now)
+        elif record.tries < _MAX_TRIES:
+            again = replace(record, tries=record.tries + 1)
+            self._room.records.save(again, now + self._room.settings.times.queued_patience)
+            _log.warning("review=%s lost its job: queued again", record.name)
+            if again.runs:
+                self._room.enqueuer.review_pull(again)
+            else:
+                self._room.enqueuer.open_review(again)
+        else:
+            _log.error("review=%s lost its job again: concluded", record.name)
+            failed = replace(record, ending=ending(FAILED, "The worker died during this review, twice."))
+            self._room.records.save(failed, now)
+            self._room.claims.release(record.delivery)
+            end(self._room, self._room.gateway_of(failed), failed)
+
+    def _postpone(self, record: Record, now: float) -> None:
+        self._room.records.save(record, now + self._room.settings.times.sweep)
+
+    def _is_waiting(self, record: Record) -> bool:
+        """A job of this review is still in a queue."""
+        ids = (self._room.enqueuer.review_job_id(record), self._room.enqueuer.open_job_id(record))
+        return any(self._status(job_id) in _WAITING for job_id in ids)
+
+    def _status(self, job_id: str) -> JobStatus | None:
+        try:
+            job = Job.fetch(job_id, connection=self._room.client, serializer=JSONSerializer)
+        except NoSuchJobError:
+            return None
+        return job.get_status()
+
+    def _has_lease(self) -> bool:
+        client, key = self._room.client, self._room.keys.sweeper()
+        lease_ms = int(max(1.0, 3 * self._room.settings.times.sweep) * 1000)
+        if client.set(key, self._token, nx=True, px=lease_ms):
+            return True
+        renewed: Any = client.eval(_RENEW, 1, key, self._token, str(lease_ms))
+        return bool(renewed)
