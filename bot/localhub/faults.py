@@ -1,0 +1,69 @@
+"""Bad days on demand: refuse the next requests that match, perform a write and lose its answer, or be slow."""
+
+from __future__ import annotations
+
+import re
+import threading
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Kind = Literal["status", "lose", "delay"]
+
+
+@dataclass(slots=True, kw_only=True)
+class Fault:
+    """`path` is a regular expression searched in the API path (without its prefix). `skip` lets that many through.
+
+    ``status``: answer `status` (when `perform`, only after doing what was asked); ``lose``: do it, then close the
+    connection without an answer; ``delay``: wait `seconds` first.
+    """
+
+    kind: Kind
+    method: str = ""
+    path: str = ""
+    count: int = 1
+    skip: int = 0
+    status: int = 502
+    perform: bool = False
+    seconds: float = 0.0
+    headers: dict[str, str] = field(default_factory=dict)
+    body: dict[str, Any] = field(default_factory=lambda: {"message": "Server Error"})
+    hits: int = 0
+
+    def matches(self, method: str, path: str) -> bool:
+        """Whether it concerns a request."""
+        return (not self.method or method == self.method.upper()) and re.search(self.path, path) is not None
+
+
+class Faults:
+    """The faults that wait, oldest first."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._waiting: list[Fault] = []
+
+    def add(self, fault: Fault) -> Fault:
+        """Let a fault wait for its requests."""
+        with self._lock:
+            self._waiting.append(fault)
+        return fault
+
+    def clear(self) -> None:
+        """Good weather again."""
+        with self._lock:
+            self._waiting.clear()
+
+    def take(self, method: str, path: str) -> Fault | None:
+        """The fault that hits this request; it is used up by `count` of them."""
+        with self._lock:
+            for fault in self._waiting:
+                if not fault.matches(method, path):
+                    continue
+                if fault.skip > 0:
+                    fault.skip -= 1
+                    continue
+                fault.hits += 1
+                if fault.hits >= fault.count:
+                    self._waiting.remove(fault)
+                return fault
+        return None
