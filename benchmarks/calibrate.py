@@ -2,8 +2,8 @@
 
     python -m benchmarks.calibrate [--check]
 
-Per category of run, the factors are quantiles of measured over computed: 5 % for the low end of the plausible readings,
-the median for the likeliest, 95 % for the high end. A source counts once however many rows it has, and every category
+Per category of run, the factors are quantiles of measured over computed: 3 % for the low end of the plausible readings,
+the median for the likeliest, 97 % for the high end. A source counts once however many rows it has, and every category
 leans on all rows together as if they were one more source, so that few rows do not make a narrow promise. Rows of
 quality C and rows measured by an unknown instrument are not used. ``--check`` fails when the committed table is stale.
 """
@@ -28,7 +28,7 @@ from estimator.memory.interval import Raw, category_of, raw
 from estimator.models.choose import choose_model
 
 TABLE = Path(__file__).parent.parent / "estimator" / "data" / "calibration.csv"
-_QUANTILES = (0.05, 0.5, 0.95)
+_QUANTILES = (0.03, 0.5, 0.97)
 _RESERVE = (1.0, 1.04, 1.12)
 """Reserved over allocated. Published pairs run from 1.02 to 1.5; the tail belongs to the allocator's settings."""
 

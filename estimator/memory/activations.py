@@ -47,8 +47,9 @@ def layer(setup: Setup) -> LayerBytes:
 
 
 def _keeps_inputs(setup: Setup) -> bool:
-    """Whether matmuls keep their inputs: their weights, or adapters beside them, are trained."""
-    return not setup.is_frozen or setup.lora_targets == "all-linear"
+    """Whether matmuls keep their inputs: their weights, or adapters beside them, are trained; bitsandbytes' quantised
+    matmul kept them until 0.45 whether it needed them or not."""
+    return not setup.is_frozen or setup.lora_targets == "all-linear" or setup.quantization in ("nf4", "int8")
 
 
 def _norms(setup: Setup) -> tuple[float, float]:

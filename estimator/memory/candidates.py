@@ -137,6 +137,7 @@ def _numbers(run: RunConfig, is_training: bool, method: str) -> Choices:
         "lora_targets": _targets(run) if is_adapter else _fixed("attention"),
         "kv_bytes": _fixed(kv_bytes),
         "has_foreach_step": Choice(False, (False, True)) if is_training else _fixed(False),
+        "shifts_logits": Choice(False, (False, True)) if is_training else _fixed(False),
         "prompt_share": Choice(0.0, (0.0, 1.0)) if run.max_context.is_known or not is_training else _fixed(1.0),
     }
 
@@ -196,11 +197,16 @@ def extreme(start: Setup, found: Choices, size: Size, *, is_low: bool, with_chea
     """The reading with the least (most) bytes: one word after the other, twice, since words rarely work together."""
     best, best_size = start, size(start)
     for _ in range(2):
+        before = best
         for name, value in _alternatives(found, with_cheapest):
+            if getattr(best, name) == value:
+                continue
             candidate = replace(best, **{name: value})
             candidate_size = size(candidate)
             if candidate_size < best_size if is_low else candidate_size > best_size:
                 best, best_size = candidate, candidate_size
+        if best is before:
+            break
     return best
 
 

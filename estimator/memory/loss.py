@@ -18,7 +18,7 @@ def logits(setup: Setup) -> Term:
 
 def loss_backward(setup: Setup) -> Term:
     """Log-probabilities, and the gradient of the logits, beside the logits."""
-    per_token = 4 if setup.is_compiled else 8
+    per_token = 4 if setup.is_compiled else 8 + (4 if setup.shifts_logits else 0)
     total = _elements(setup) * per_token
     formula = f"{setup.tokens:,} tokens x {setup.facts.vocab:,} x {per_token} B"
     return Term(

@@ -47,6 +47,7 @@ class Setup:
     loss_impl: str
     kv_bytes: float
     has_foreach_step: bool
+    shifts_logits: bool  # older transformers shift logits against labels by a contiguous copy
     prompt_share: float  # of the context: nobody says how much is prompt and how much is generated
     architecture: str
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from estimator.memory import activations, collectives, generation, loss, runtime, weights
 from estimator.memory.setup import Setup
 from estimator.report import Moment, Term
 
 
+@lru_cache(maxsize=2048)
 def timeline(setup: Setup) -> tuple[Moment, ...]:
     """Every moment of a run in order. Terms of zero bytes are left out."""
     moments = _training(setup) if setup.is_training else _inference(setup)
