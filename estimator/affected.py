@@ -11,8 +11,8 @@ from estimator.impact import Impact, Impacts
 from estimator.launch.base import LaunchConfig
 from estimator.launches import Launch, candidates, read, resolved
 from estimator.report import Estimate
-from estimator.resolve.closure import closure, origin_paths
-from estimator.resolve.versions import may_pin
+from estimator.resolve.closure import closure
+from estimator.resolve.versions import major_version, may_pin
 from estimator.sourced import Sourced, Unknown
 
 _MAX_MOVED = 6
@@ -48,12 +48,16 @@ def _touched(
     if gone:  # a script that was deleted is in the closure at the base only
         names = {_script(config) for config in read(base, path, labels) if gone & closure(base, config)}
         reached += [config for config in now if config not in reached and _script(config) in names]
-    pinned = [config for config in now if config not in reached and any(map(may_pin, changed))]
-    groups = list(_launches(head, reached, notes).values())
-    for group in _launches(head, pinned, notes).values():
-        if any(changed & origin_paths(launch.run) for launch in group):
-            groups.append(group)
-    return groups
+    if _is_repinned(base, head, changed):
+        reached = list(now)
+    return list(_launches(head, reached, notes).values())
+
+
+def _is_repinned(base: Files, head: Files, changed: frozenset[str]) -> bool:
+    """Whether the change moves a library to a version with other defaults: that reaches every launch."""
+    if not any(map(may_pin, changed)):
+        return False
+    return major_version(base, "transformers").value != major_version(head, "transformers").value
 
 
 def _script(config: LaunchConfig) -> str:

@@ -9,7 +9,6 @@ from analyzer import api as analyzer
 from analyzer.api import Files
 from estimator.launch.base import Arg, Command, LaunchConfig
 from estimator.launch.places import find_file, find_named
-from estimator.runconfig import RunConfig
 
 MAX_FILES = 500
 
@@ -62,8 +61,3 @@ def _imports(files: Files, script: str) -> set[str]:
                 seen.add(imported)
                 pending.append(imported)
     return seen
-
-
-def origin_paths(run: RunConfig) -> frozenset[str]:
-    """The files that the fields of a run were read from (a requirements file among them)."""
-    return frozenset(sourced.origin.path for sourced in run.words().values() if sourced.origin.path)

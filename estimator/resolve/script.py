@@ -193,7 +193,9 @@ def _precision(facts: Facts, files: Files) -> Sourced[Any]:
         if (precision := _PURE.get(weight) or _COMPUTE.get((weight, calculation), ""))
     ]
     names: list[str] = list(dict.fromkeys(precision for precision, _, _ in options))
-    origin = compute.origin if compute.value != "none" and compute.is_known else weights.origin
+    origin = weights.origin
+    if compute.is_known and compute.value != "none":
+        origin = replace(compute.origin, text=f"{compute.origin.text}; weights: {weights.origin}")
     if len(names) == 1:
         return Sourced(names[0], origin, (*weights.overrides, *compute.overrides))
     why = _reason(weights) or _reason(compute) or "the code does not show the precision"

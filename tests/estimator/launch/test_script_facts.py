@@ -151,7 +151,8 @@ def test_a_script_without_model_or_training_is_no_run() -> None:
 
 def test_hf_argument_parser_options_are_fields_of_training_arguments() -> None:
     facts = frameworks.gather([call("transformers.HfArgumentParser")])
-    words = "--model_name_or_path org/m --per_device_train_batch_size=2 --bf16 --gradient-checkpointing True --block_size 512"
+    words = "--model_name_or_path org/m --per_device_train_batch_size=2 --bf16 --gradient-checkpointing True"
+    words += " --block_size 512"
     arguments.add_hf_options(facts, [Arg(word, "run.sh", 4) for word in words.split()])
     (run,) = configs_from(facts, Tree({"requirements.txt": "transformers==4.50"}))
     fields = ("model", "micro_batch", "precision", "grad_checkpointing", "seq_len", "optimizer", "grad_accum")

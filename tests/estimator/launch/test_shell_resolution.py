@@ -72,7 +72,11 @@ RESOLVED = [
     ("exec", "exec python t.py", "python|t.py"),
     ("set --", "set -- a b\npython $2 $#", "python|b|2"),
     ("quoted heredoc is data", "cat <<'EOF' >/dev/null\npython fake.py\nEOF\npython t.py", "cat*python|t.py"),
-    ("an unknown part spoils its own word only", 'C="--a 1 --ip $(hostname -i) --b 2"\npython $C', "python|--a|1|--ip|$(hostname…)?|--b|2"),
+    (
+        "an unknown part spoils its own word only",
+        'C="--a 1 --ip $(hostname -i) --b 2"\npython $C',
+        "python|--a|1|--ip|$(hostname…)?|--b|2",
+    ),
     ("an array that is never set is empty", 'srun "${A[@]}" python t.py', "srun|python|t.py"),
     ("after exit", "python t.py\nexit 0\npython u.py", "python|t.py"),
     ("failure branch", "[ -d data ] || { echo no; exit 1; }\npython t.py", "python|t.py"),
