@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from analyzer.api import Files
 from analyzer.findings import Skipped
-from estimator.impact import Impact, Impacts
+from estimator.impact import Impact, Impacts, verdict_of
 from estimator.launch.base import LaunchConfig
 from estimator.launches import Launch, candidates, read, resolved
 from estimator.report import Estimate
@@ -80,7 +81,8 @@ def _launches(files: Files, configs: Iterable[LaunchConfig], notes: list[Skipped
 
 
 def _impact(readings: list[Launch], before: Mapping[_Key, list[Launch]]) -> Impact | None:
-    old = _worst(_counterpart(readings[0], before))
+    before_readings = _counterpart(readings[0], before)
+    old = _worst(before_readings)
     new = _worst(readings)
     assert new is not None
     if old is not None and _same(old.estimate, new.estimate):
@@ -89,12 +91,21 @@ def _impact(readings: list[Launch], before: Mapping[_Key, list[Launch]]) -> Impa
         path=new.config.path,
         line=new.config.line,
         command=new.command,
-        base=old.estimate if old else None,
-        head=new.estimate,
+        base=_overall(old.estimate, before_readings) if old else None,
+        head=_overall(new.estimate, readings),
         moved=_moved(old, new),
-        readings=tuple(item.estimate for item in readings if item.estimate is not None),
+        readings=_estimates(readings),
         origins=new.run.words(),
     )
+
+
+def _estimates(launches: list[Launch]) -> tuple[Estimate, ...]:
+    return tuple(item.estimate for item in launches if item.estimate is not None)
+
+
+def _overall(shown: Estimate | None, readings: list[Launch]) -> Estimate | None:
+    """The shown reading with the verdict of all of them: policy reads it, and must not block for one reading alone."""
+    return replace(shown, verdict=verdict_of(_estimates(readings))) if shown is not None else None
 
 
 def _counterpart(launch: Launch, before: Mapping[_Key, list[Launch]]) -> list[Launch]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ from estimator.sourced import Sourced
 class Impact:
     """One launch config that a change touches: its estimate before and after, and the changed lines that moved it.
 
-    `head` is the least favourable reading of the command; `readings` are all of them. `verdict` is what policy goes by:
+    `head` shows the least favourable reading of the command, but its verdict (as `verdict`) is that of all `readings`:
     ``exceeds`` only where every reading exceeds on every target it may mean.
     """
 
@@ -31,19 +31,21 @@ class Impact:
     @property
     def verdict(self) -> Verdict:
         """``exceeds`` only if all readings do; ``borderline`` if some do; else the least favourable."""
-        readings = self.readings or ((self.head,) if self.head else ())
-        if not readings:
-            return "unknown"
-        answers = [answer.verdict for reading in readings for answer in reading.targets] or ["unknown"]
-        answers += [reading.verdict for reading in readings if not reading.targets]
-        if all(answer == "exceeds" for answer in answers):
-            return "exceeds"
-        if "exceeds" in answers or "borderline" in answers:
-            return "borderline"
-        return "unknown" if "unknown" in answers else "fits"
+        return verdict_of(self.readings or ((self.head,) if self.head else ()))
 
 
 class Impacts(tuple[Impact, ...]):
     """The affected launch configs, and in `notes` what could not be read, with the reason."""
 
     notes: tuple[Skipped, ...] = ()
+
+
+def verdict_of(readings: Sequence[Estimate]) -> Verdict:
+    """``exceeds`` only if every reading exceeds every target it may mean; ``borderline`` if some do."""
+    answers = [answer.verdict for reading in readings for answer in reading.targets]
+    answers += [reading.verdict for reading in readings if not reading.targets]
+    if answers and all(answer == "exceeds" for answer in answers):
+        return "exceeds"
+    if "exceeds" in answers or "borderline" in answers:
+        return "borderline"
+    return "fits" if answers and "unknown" not in answers else "unknown"

@@ -120,7 +120,7 @@ def test_an_ambiguous_gpu_blocks_only_if_every_size_is_exceeded() -> None:
     (impact,) = affected(Tree({}), small.with_edit(JOB, "MAX_LENGTH=2048", "MAX_LENGTH=256"), [JOB])
     assert impact.head is not None
     assert {"exceeds"} < {target.verdict for target in impact.head.targets}
-    assert (impact.verdict, impact_finding(impact)) == ("borderline", None)
+    assert (impact.head.verdict, impact.verdict, impact_finding(impact)) == ("borderline", "borderline", None)
 
 
 def test_a_branch_that_fits_keeps_the_other_from_blocking() -> None:
