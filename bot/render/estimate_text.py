@@ -57,7 +57,11 @@ def _suggestions(result: Estimate) -> str:
 
 
 def _inputs(result: Estimate) -> str:
-    lines = [f"{line.name} = {line.value}  [{line.origin}]" for line in result.inputs]
+    lines = [f"{line.name} = {_shown(line.value)}  [{line.origin}]" for line in result.inputs]
     if result.unknowns:
         lines.append("not known (the interval covers it): " + "; ".join(result.unknowns))
     return "\n".join(lines)
+
+
+def _shown(value: object) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)

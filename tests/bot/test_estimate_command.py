@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from markdown_it import MarkdownIt
 
 from bot.cli.main import run
 from bot.render import estimate_markdown, estimate_text
@@ -106,16 +107,18 @@ def test_tables_can_be_searched(capsys: pytest.CaptureFixture[str], argv: list[s
 
 def test_names_of_strangers_are_harmless_in_markdown_and_terminal() -> None:
     name = "<img src=x onerror=alert(1)> | @everyone **b** [l](http://x.y) `c`"
-    run_config = RunConfig.from_document({"model": name, "params": "1B", "gpu": "T4"}, Origin("a|b\x1b[2J\n# h"))
+    run_config = RunConfig.from_document({"model": name, "params": "1B", "gpu": "T4"}, Origin("a|b\x1b[2J @all\n# h"))
     result = estimate(run_config)
     markdown = estimate_markdown.render(result)
-    for bad in ("<img", "@everyone", "**b**", "](", "http:", "\x1b", "\n# h"):
-        assert bad not in markdown
+    html = MarkdownIt("commonmark").enable("table").render(markdown)
+    for bad in ("<img", "<strong>b", "<a ", "<h1", "\x1b"):
+        assert bad not in html
+    assert html.count("<details") == 1
+    assert "@all" not in markdown
     assert "\x1b" not in estimate_text.render(result)
-    table = [line for line in markdown.splitlines() if line.startswith("| model ")]
-    assert [line.count("|") for line in table] == [4]
+    assert {line.count("<td") for line in html.split("<tr>") if "a|b" in line} == {3}
 
 
 def test_markdown_without_a_number_says_why() -> None:
     text = estimate_markdown.render(estimate(RunConfig.from_document({"model": "nobody/x"}, Origin("here"))))
-    assert text.startswith("**No number for nobody/x**")
+    assert text.startswith("**No number** for `nobody/x`: model 'nobody/x' is not in the table")
