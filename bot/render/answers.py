@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from bot.render import limits
-from bot.render.estimate_markdown import estimate_table
+from bot.render import estimate_markdown, limits
 from bot.render.markdown import code, escape, prose, table
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ def estimate_text(head_sha: str, estimates: Sequence[tuple[str, Any]]) -> str:
     for path, estimate in estimates:
         if path:
             parts.append(f"From {code(path)}, as the command changes it:")
-        parts.append(estimate_table(estimate))
+        parts.append(estimate_markdown.render(estimate))
     return limits.body("\n\n".join(parts))
 
 
