@@ -71,7 +71,7 @@ def _facts(document: Mapping[str, Any], path: str, source: bytes) -> Iterator[tu
     zero = document.get("zero_optimization") if isinstance(document.get("zero_optimization"), dict) else {}
     stage = zero.get("stage", 0) if zero else 0
     stages = {0: "ddp", 1: "zero1", 2: "zero2", 3: "zero3"}
-    if stage in stages:
+    if isinstance(stage, int) and stage in stages:
         yield "sharding", Sourced(stages[stage], _place(path, source, "stage", stage))
     devices = [_device(zero, key) for key in ("offload_optimizer", "offload_param")] if zero else ["none", "none"]
     offload = {(False, False): "none", (True, False): "optimizer", (False, True): "params", (True, True): "both"}
