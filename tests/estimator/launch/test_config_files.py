@@ -71,8 +71,10 @@ DEEPSPEED: list[tuple[str, dict[str, Any]]] = [
         {"sharding": "zero2", "offload": "optimizer", "precision": "bf16-master"},
     ),
     (
-        '{"zero_optimization": {"stage": 3, "offload_optimizer": {"device": "nvme"},'
-        ' "offload_param": {"device": "cpu"}}}',
+        (
+            '{"zero_optimization": {"stage": 3, "offload_optimizer": {"device": "nvme"},'
+            ' "offload_param": {"device": "cpu"}}}'
+        ),
         {"sharding": "zero3", "offload": "both"},
     ),
     (
