@@ -47,6 +47,8 @@ class Launch:
         target = self.config.target
         document = {name: value for name, value in self.run.to_document().items() if name not in _HARDWARE}
         known = {name: sourced.describe() for name, sourced in words.items() if sourced.is_known}
+        if target.gpus_per_node.is_known:
+            known["gpus_per_node"] = target.gpus_per_node.describe()
         shown = {name: value for name, value in document.items() if name in known or name in _REPORTED}
         return {
             "path": self.config.path,

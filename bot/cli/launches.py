@@ -81,9 +81,12 @@ def _block(launch: Launch) -> str:
     values = {**document["target"], **document["run_config"]}
     origins = document["origins"]
     for name, value in values.items():
-        if value is not None and name not in {"num_gpus"}:
+        if value is not None and name != "num_gpus":
             lines.append(f"  {name:<18} {_shown(value):<28} {origins.get(name, '')}".rstrip())
-    lines += [f"  {item['field']:<18} {'unknown':<28} {item['reason']}" for item in document["unknowns"]]
+    reasons: dict[str, list[str]] = {}
+    for item in document["unknowns"]:
+        reasons.setdefault(item["reason"], []).append(item["field"])
+    lines += [f"  unknown: {', '.join(fields)}: {reason}" for reason, fields in reasons.items()]
     estimate = document["estimate"]
     if estimate and estimate["peak_gib"]:
         peak = estimate["peak_gib"]
