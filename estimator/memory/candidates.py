@@ -66,6 +66,7 @@ def choices(run: RunConfig, readings: tuple[ModelFacts, ...]) -> Choices:
         "method": _fixed(method),
         **_shape(run, readings[0], is_training),
         **_numbers(run, is_training, method),
+        "quantization": _quantization(run, readings[0], is_training, method),
         **_parallel(run, world),
         **_switches(run, is_training, method),
     }
@@ -124,14 +125,12 @@ def _numbers(run: RunConfig, is_training: bool, method: str) -> Choices:
         precision = _open("pure-bf16", cheapest=("pure-bf16",))
     else:
         precision = _open("amp-bf16", "pure-bf16", "fp32")
-    no_quantization = _fixed("nf4" if method == "qlora" else None)
     optimizer = _open("adamw", cheapest=("sgd",)) if is_training else _fixed("sgd")
     kv = {"fp32": 4.0, "fp16": 2.0, "bf16": 2.0, "fp8": 1.0, "int8": 1.0, "int4": 0.5}
     kv_dtype = run.kv_cache_dtype.value
     kv_bytes = 2.0 if isinstance(kv_dtype, Unknown) else kv[kv_dtype]
     return {
         "precision": _choose(run.precision, precision, precision),
-        "quantization": _choose(run.quantization, no_quantization, no_quantization),
         "optimizer": _choose(run.optimizer, optimizer, optimizer),
         "lora_rank": _choose(run.lora_rank, _open(16, 8, 64), _open(16, 8, 64)) if is_adapter else _fixed(8),
         "lora_targets": _targets(run) if is_adapter else _fixed("attention"),
@@ -140,6 +139,21 @@ def _numbers(run: RunConfig, is_training: bool, method: str) -> Choices:
         "shifts_logits": Choice(False, (False, True)) if is_training else _fixed(False),
         "prompt_share": Choice(0.0, (0.0, 1.0)) if run.max_context.is_known or not is_training else _fixed(1.0),
     }
+
+
+def _quantization(run: RunConfig, facts: ModelFacts, is_training: bool, method: str) -> Choice:
+    """What nobody wrote is what the weights are stored in; quantised weights cannot be trained, so a full training of
+    them, and a GPU without their format, works on a 16-bit copy."""
+    if method == "qlora" and not facts.stored_as:
+        absent = _fixed("nf4")
+    elif facts.stored_as and (not is_training or method != "full"):
+        absent = _open(facts.stored_as, None)
+    else:
+        absent = _fixed(None)
+    unknown = (
+        _open(absent.typical, *absent.probable, cheapest=("nf4",)) if method != "full" or not is_training else absent
+    )
+    return _choose(run.quantization, absent, unknown)
 
 
 def _targets(run: RunConfig) -> Choice:

@@ -19,6 +19,10 @@ _TRAINING_WORDS = frozenset(
 )
 
 
+_STORAGE_WORDS = {"awq": "int4", "gptq": "int4", "int4": "int4", "4bit": "int4", "bnb": "nf4", "fp8": "fp8",
+                  "int8": "int8", "8bit": "int8"}  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelFacts:
     """Shape and size of one model. Counts are of the whole model; widths are of one layer."""
@@ -50,6 +54,7 @@ class ModelFacts:
     patch: int = 0
     image: int = 0
     is_guessed: bool = False
+    stored_as: str | None = None  # the quantisation its published weights have
 
     @property
     def q_width(self) -> int:
@@ -86,9 +91,17 @@ def find_model(name: str) -> ModelFacts | None:
     if row is None:
         return None
     facts = _facts(row)
-    if facts is not None and row["hf_id"].lower() != key:
-        return replace(facts, source=f"{facts.source}; read as {row['hf_id']}")
-    return facts
+    if facts is None:
+        return None
+    if row["hf_id"].lower() != key:
+        facts = replace(facts, source=f"{facts.source}; read as {row['hf_id']}")
+    return replace(facts, stored_as=_storage_of(key) or facts.stored_as)
+
+
+def _storage_of(name: str) -> str | None:
+    """Checkpoints say in their id how they are stored; the weights are not loaded as anything else."""
+    words = re.split(r"[-_./\s]+", name)
+    return next((_STORAGE_WORDS[word] for word in words if word in _STORAGE_WORDS), None)
 
 
 def is_listed(name: str) -> bool:
@@ -202,7 +215,7 @@ def _index() -> tuple[_Table, _Table, _Table]:
 
 @lru_cache(maxsize=1)
 def _families() -> _Table:
-    return {row["family"]: row for row in rows("families", ("family", "kind", "norms"))}
+    return {row["family"]: row for row in rows("families", ("family", "kind", "norms", "stored_as"))}
 
 
 def _kind(row: dict[str, str]) -> str:
@@ -227,7 +240,7 @@ def _facts(row: dict[str, str]) -> ModelFacts | None:
     layers, hidden, heads = (int(number(row, name) or 0) for name in ("layers", "hidden", "heads"))
     if not (layers and hidden and heads):
         return None
-    family = _families().get(row["family"], {"norms": "2", "qk_norm": "", "is_parallel": ""})
+    family = _families().get(row["family"], {"norms": "2", "qk_norm": "", "is_parallel": "", "stored_as": ""})
     active = number(row, "params_active")
     return ModelFacts(
         id=row["hf_id"], kind=kind, params=int(number(row, "params_total") or 0), layers=layers, hidden=hidden,
@@ -236,7 +249,8 @@ def _facts(row: dict[str, str]) -> ModelFacts | None:
         ffn=int(number(row, "ffn_intermediate") or 4 * hidden), vocab=int(number(row, "vocab") or 0),
         source=f"models table: {row['source'][:80]}", params_active=int(active) if active else None,
         experts=int(number(row, "n_experts") or 0), experts_per_token=int(number(row, "experts_per_token") or 0),
-        moe_ffn=_first_int(row["moe_ffn"]), is_tied=row["tie_word_embeddings"] == "True",
+        moe_ffn=_first_int(row["moe_ffn"]) or (int(number(row, "ffn_intermediate") or 0) if row["n_experts"] else 0),
+        stored_as=family["stored_as"] or None, is_tied=row["tie_word_embeddings"] == "True",
         is_gated=row["gated_mlp"] == "True", is_rms_norm=row["norm"] == "RMSNorm", activation=row["activation"],
         is_parallel=family["is_parallel"] == "True", has_dropout=row["uses_dropout"] not in ("", "none"),
         norms=int(family["norms"]), has_qk_norm=family["qk_norm"] == "True",

@@ -1,0 +1,77 @@
+"""Which model a name means, and the table behind it."""
+
+from __future__ import annotations
+
+import pytest
+
+from estimator.api import estimate_words
+from estimator.models.facts import decoders_near, find_model, nearest_models
+from estimator.tables import rows
+
+
+def test_every_row_can_be_found_by_its_id() -> None:
+    kinds = {"decoder", "encoder", "vit"}
+    found = [find_model(row["hf_id"]) for row in rows("models")]
+    known = [facts for facts in found if facts is not None]
+    assert len(known) > 250
+    assert {facts.kind for facts in known} == kinds
+    assert all(facts.params > facts.embedding_params > 0 for facts in known if facts.kind == "decoder")
+
+
+def test_the_shape_of_dense_decoders_adds_up_to_their_size() -> None:
+    """Matrices of the layers against the counted parameters: a wrong width would show here."""
+    for row in rows("models"):
+        facts = find_model(row["hf_id"])
+        if facts is None or facts.kind != "decoder" or facts.experts or row["params_verified"] != "True":
+            continue
+        attention = 2 * facts.hidden * (facts.q_width + facts.kv_width)
+        layer = attention + (3 if facts.is_gated else 2) * facts.hidden * facts.ffn
+        assert facts.layers * layer == pytest.approx(facts.block_params, rel=0.12), facts.id
+
+
+@pytest.mark.parametrize(
+    ("name", "listed"),
+    [
+        ("meta-llama/Llama-2-7b-hf", "meta-llama/Llama-2-7b-hf"),
+        ("gpt2", "openai-community/gpt2"),
+        ("bert-base-uncased", "google-bert/bert-base-uncased"),
+        ("Qwen/Qwen2-7B-Instruct", "Qwen/Qwen2-7B"),
+        ("someone/LLAMA-2-7B", "meta-llama/Llama-2-7b-hf"),
+    ],
+)
+def test_a_model_trained_otherwise_has_the_same_shape(name: str, listed: str) -> None:
+    one, other = find_model(name), find_model(listed)
+    assert one is not None
+    assert other is not None
+    assert (one.params, one.layers, one.hidden, one.vocab) == (other.params, other.layers, other.hidden, other.vocab)
+
+
+def test_a_larger_sibling_is_not_the_same_model() -> None:
+    assert find_model("meta-llama/Llama-2-8b-hf") is None
+    assert "meta-llama/Llama-2-7b-hf" in [
+        name.replace("NousResearch", "meta-llama") for name in nearest_models("Llama-2-8b-hf")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "stored_as"), [("Qwen/Qwen2.5-7B-Instruct-AWQ", "int4"), ("x/Qwen3-8B-FP8", "fp8"), ("gpt2", None)]
+)
+def test_the_id_says_how_a_checkpoint_is_stored(name: str, stored_as: str | None) -> None:
+    facts = find_model(name)
+    assert facts is not None
+    assert facts.stored_as == stored_as
+
+
+def test_a_quantised_checkpoint_is_not_estimated_as_a_16_bit_one() -> None:
+    words = ["L4", "--mode", "generate", "--max-context", "4096", "--precision", "bf16"]
+    plain = estimate_words([*words, "--model", "Qwen/Qwen2.5-32B-Instruct"])
+    stored = estimate_words([*words, "--model", "Qwen/Qwen2.5-32B-Instruct-AWQ"])
+    assert plain.verdict == "exceeds"
+    assert stored.verdict != "exceeds"
+
+
+def test_a_size_alone_means_several_public_shapes() -> None:
+    shapes = decoders_near(7_000_000_000)
+    assert len({(facts.layers, facts.hidden) for facts in shapes}) >= 3
+    assert {facts.params for facts in shapes} == {7_000_000_000}
+    assert all(facts.is_guessed for facts in shapes)
