@@ -10,9 +10,10 @@ from estimator.launch.base import Arg
 
 def find_file(files: Files, name: str, cwd: str, near: str) -> str | None:
     """A file of the tree by the name a command gives it: from the working folder, the root, or beside `near`."""
+    known = files.paths()
     for folder in (cwd, ".", posixpath.dirname(near) or ".", posixpath.join(posixpath.dirname(near), cwd)):
         path = posixpath.normpath(posixpath.join(folder, name))
-        if not path.startswith(("../", "/")) and files.read(path) is not None:
+        if not path.startswith(("../", "/")) and path in known:
             return path
     return None
 
@@ -25,8 +26,9 @@ def find_named(files: Files, named: Arg, cwd: str, near: str) -> str | None:
     parts = [part for part in posixpath.normpath(named.text).split("/") if part not in {"", ".", ".."}]
     ends = ["/".join(parts[start:]) for start in range(len(parts))][:16]
     folders = [near.rsplit("/", count)[0] for count in range(1, near.count("/") + 1)]
+    known = files.paths()
     for end in ends:
         for path in [*(posixpath.join(folder, end) for folder in folders), end]:
-            if "$" not in end and files.read(path) is not None:
+            if "$" not in end and path in known:
                 return path
     return None

@@ -19,11 +19,12 @@ def script_path(files: Files, command: Command, near: str) -> str | None:
         return find_named(files, command.script, command.cwd, near)
     if not command.script.is_known:
         return None
+    known = files.paths()
     stem = command.script.text.replace(".", "/")
     for root in (command.cwd, ".", "src"):
         for name in (f"{stem}.py", f"{stem}/__main__.py"):
             path = posixpath.normpath(posixpath.join(root, name))
-            if not path.startswith("../") and files.read(path) is not None:
+            if not path.startswith("../") and path in known:
                 return path
     return None
 
