@@ -32,6 +32,7 @@ class Card:
     is_supported: bool = True
     note: str = ""
     instance: str = ""
+    is_stated: bool = True  # an instance whose provider says how many cards of which size it has
     usd_hour: float | None = None
 
     @property
@@ -168,5 +169,6 @@ def _instance(row: dict[str, str]) -> Card:
         cards = close or [replace(cards[0], usable_bytes=nominal.usable_bytes) if cards else nominal]
     base = cards[0] if cards else Card(name=row["gpu"], architecture="", usable_bytes=None)
     is_supported = base.is_supported and "unsupported" not in row["note"]
+    is_whole = bool(size) and count is not None and count >= 1
     return replace(base, count=int(count or 1) or 1, instance=row["instance_type"], is_supported=is_supported,
-                   usd_hour=number(row, "on_demand_usd_hour"), note=row["note"])  # fmt: skip
+                   is_stated=is_whole, usd_hour=number(row, "on_demand_usd_hour"), note=row["note"])  # fmt: skip

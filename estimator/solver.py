@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from estimator import hardware
 from estimator.report import Estimate, Suggestion
-from estimator.runconfig import RunConfig
+from estimator.runconfig import UNSET, RunConfig
 from estimator.sourced import Origin, Sourced, Unknown
 
 _ORIGIN = Origin("suggestion")
@@ -38,12 +39,35 @@ def with_suggestions(run: RunConfig, result: Estimate, estimate: Callable[..., E
         found = list(dict.fromkeys(stack for stack in stacks if stack is not None))
         fitting = [stack for stack in found if stack.verdict == "fits"]
         suggestions = [*(fitting[:1] or found[:1]), *suggestions]
-    return replace(result, suggestions=tuple(suggestions[:_MAX_SUGGESTIONS]))
+    larger = _larger_instance(run, result, estimate)
+    kept = suggestions[: _MAX_SUGGESTIONS - len(larger)]
+    return replace(result, suggestions=(*kept, *larger))
+
+
+def _larger_instance(run: RunConfig, result: Estimate, estimate: Callable[..., Estimate]) -> list[Suggestion]:
+    """The cheapest instance of the table on which the run fits as it is."""
+    assert result.peak is not None
+    gpus = _value(run.num_gpus) or 1
+    sold = [card for card in hardware.all_instances() if card.usd_hour and _is_offer(card, gpus)]
+    roomy = [card for card in sold if card.usable_bytes and card.usable_bytes >= result.peak.high]
+    for card in sorted(roomy, key=lambda card: card.usd_hour or 0.0)[:3]:
+        after = estimate(_set(replace(run, gpu_memory=UNSET), gpu=(card.instance,)), with_suggestions=False)
+        if after.verdict == "fits" and after.peak is not None:
+            words = f"run on {card.instance}: {card.count} x {card.name}"
+            return [
+                Suggestion(words, after.peak, "fits", f"{card.usd_hour:.2f} USD per hour (list price in our table)")
+            ]
+    return []
 
 
 def _order(change: Change, after: Estimate) -> tuple[int, bool, int]:
     """What fits first; then what leaves the training as it is; then what saves most."""
     return _rank(after), not change.is_same_training, after.peak.point if after.peak else 0
+
+
+def _is_offer(card: hardware.Card, gpus: int) -> bool:
+    """Slices and instances whose GPUs the provider does not count are not advice."""
+    return card.is_supported and card.is_stated and card.count >= gpus
 
 
 def _saves(before: Estimate, after: Estimate) -> bool:

@@ -171,6 +171,14 @@ def test_a_stack_that_keeps_the_training_the_same_comes_before_one_that_does_not
     fitting = [item["change"] for item in suggestions() if item["verdict"] == "fits"]
     assert fitting
     assert "LoRA" not in fitting[0]
+    assert not fitting[0].startswith("run on")
+
+
+def test_the_cheapest_instance_that_fits_is_named_with_its_price() -> None:
+    words = ["T4", "--model", "gpt2-xl", "--micro-batch", "4", "--seq-len", "1024", "--precision", "amp-bf16"]
+    last = answer(*words, "--optimizer", "adamw", "--attention", "sdpa")["suggestions"][-1]
+    assert last["change"].startswith("run on ")
+    assert (last["verdict"], "USD per hour" in last["trade_off"]) == ("fits", True)
 
 
 def test_a_run_that_fits_gets_no_advice() -> None:
