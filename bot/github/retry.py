@@ -22,7 +22,7 @@ from bot.github.errors import BadCredentials, GitHubDown, RateLimited, Refused, 
 
 T = TypeVar("T")
 API_VERSION = "2022-11-28"
-_ACCEPT = {"Accept": "application/vnd.github+json"}
+_ACCEPT = {"Accept": "application/json"}
 _TIMEOUT = 20
 _WRITE_ATTEMPTS = 3
 

@@ -53,6 +53,11 @@ class Conversation:
             path = f"{self._repo}/issues/comments/{present.id}"
             look_then_write(lambda: bool(self._api.write("PATCH", path, {"body": body})), lambda: None)
 
+    def edit_existing(self, number: int, marker: str, text: str) -> None:
+        """Edit our comment that holds `marker`; without one nothing is said."""
+        if self.has_comment(number, marker):
+            self.upsert(number, marker, text)
+
     def has_comment(self, number: int, marker: str) -> bool:
         """Whether a comment of ours holds `marker`."""
         return any(marker in comment.body for comment in self.own_comments(number))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bot.core.external_id import external_id
 from bot.core.plan import CHECK_NAMES, CheckOutcome, Conclusion, State
-from bot.github.errors import Refused
+from bot.github.errors import Invalid, NotFound
 from bot.github.gateway import Gateway
 from bot.queue.records import Record
 from bot.queue.room import Room
@@ -37,7 +37,7 @@ def end(room: Room, gateway: Gateway, record: Record) -> None:
             )
             try:
                 gateway.checks.conclude(run_id, identifier + state, outcome)
-            except Refused:
+            except (NotFound, Invalid):
                 continue  # the repository or the commit is gone: nobody waits for this run
     room.records.drop(record.name)
 
@@ -48,7 +48,7 @@ def _runs(gateway: Gateway, record: Record, identifier: str) -> dict[str, int]:
         return record.runs
     try:
         found = gateway.checks.on_commit(record.head_sha)
-    except Refused:
+    except (NotFound, Invalid):
         return record.runs
     ours: dict[str, int] = {
         run.name: run.id for run in found if run.external_id == identifier and run.name in CHECK_NAMES

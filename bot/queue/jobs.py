@@ -1,7 +1,7 @@
 """The job functions: the order of the rooms, and the one boundary at which an error becomes something a person sees.
 
-``InputError`` is said in the check or answer; ``Unavailable`` puts the job off; anything else is a bug of ours: the check
-says so (neutral) and the delivery may be redelivered. Each function takes ids and looks everything else up.
+``InputError`` is said in the check or answer; ``Unavailable`` puts the job off; anything else is a bug of ours: the
+check says so (neutral) and the delivery may be redelivered. Each function takes ids and looks everything else up.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from rq.timeouts import JobTimeoutException
 
 from bot.core.external_id import external_id
 from bot.core.plan import CHECK_NAMES
-from bot.errors import InputError, Unavailable
+from bot.errors import InputError, PreflightError, Unavailable
 from bot.github.errors import Invalid, NotFound
 from bot.github.gateway import Gateway
 from bot.intents import ReviewPull
@@ -199,7 +199,7 @@ def _conclude(room: Room, gateway: Gateway, record: Record, how: str) -> None:
     room.records.save(ended, time.time() + room.settings.times.sweep)
     try:
         end(room, gateway, ended)
-    except Unavailable as error:
+    except PreflightError as error:
         _log.warning("review=%s not concluded yet: %s", record.name, error)
 
 

@@ -11,6 +11,7 @@ from bot.github.gateway import Gateway
 from bot.queue.records import Record
 from bot.render.summary import SUMMARY_MARKER
 
+_NOTHING_LEFT = "Preflight has nothing to say about this pull request any more."
 _FINGERPRINT = re.compile(r"<!-- preflight:fingerprint=([^ ]+) -->")
 
 
@@ -51,6 +52,9 @@ def publish(
         if plan.summary is not None:
             still_wanted()
             gateway.conversation.upsert(record.number, SUMMARY_MARKER, plan.summary)
+        elif there:
+            still_wanted()
+            gateway.conversation.edit_existing(record.number, SUMMARY_MARKER, _NOTHING_LEFT)
         for check in plan.checks:
             still_wanted()
             identifier = external_id(record.repo_id, record.number, record.head_sha, record.generation, check.state)

@@ -18,7 +18,7 @@ from rq.exceptions import NoSuchJobError
 from rq.job import Job, JobStatus
 from rq.serializers import JSONSerializer
 
-from bot.errors import Unavailable
+from bot.errors import PreflightError
 from bot.queue.endings import FAILED, end, ending
 from bot.queue.records import Record
 from bot.queue.room import Room
@@ -44,7 +44,7 @@ class Sweeper:
             try:
                 if self._has_lease():
                     self.sweep(time.time())
-            except (redis.RedisError, Unavailable) as error:
+            except (redis.RedisError, PreflightError) as error:
                 _log.warning("sweep put off: %s", error)
             except Exception:  # noqa: BLE001  the watchdog must outlive every bug; the traceback is in the log
                 _log.exception("sweep failed")
@@ -63,7 +63,7 @@ class Sweeper:
                 continue
             try:
                 self._look_at(record, now)
-            except Unavailable as error:
+            except PreflightError as error:
                 _log.warning("review=%s not concluded yet: %s", name, error)
                 self._postpone(record, now)
         return due

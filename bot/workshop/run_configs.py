@@ -19,6 +19,6 @@ def run_configs(head: Files, given: ReviewInput) -> Mapping[str, Mapping[str, An
     chosen = [path for path in candidates if path in changed] or candidates
     found: dict[str, Mapping[str, Any]] = {}
     for path in chosen[:20]:
-        for launch in launches(head, [path], targets=dict(given.config.targets)):
-            found.setdefault(path, launch)
+        for launch in launches(head, [path], targets=given.config.targets).launches:
+            found.setdefault(path, launch.to_json()["run_config"])
     return found
