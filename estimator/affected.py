@@ -10,7 +10,7 @@ from analyzer.api import Files
 from analyzer.findings import Skipped
 from estimator.impact import Impact, Impacts, verdict_of
 from estimator.launch.base import LaunchConfig
-from estimator.launches import Launch, candidates, read, resolved
+from estimator.launches import Launch, candidates, distinct, read, resolved
 from estimator.report import Estimate
 from estimator.resolve.closure import closure
 from estimator.resolve.versions import major_version, may_pin
@@ -74,10 +74,11 @@ def _launches(files: Files, configs: Iterable[LaunchConfig], notes: list[Skipped
         if config.line not in lines:
             lines.append(config.line)
         launches = resolved(files, config, notes)
+        notes += [Skipped(config.path, f"line {config.line}: {item.problem}") for item in launches if item.problem]
         if launches:
             key = (config.path, _script(config), lines.index(config.line))
             groups.setdefault(key, []).extend(launches)
-    return groups
+    return {key: distinct(group) for key, group in groups.items()}
 
 
 def _impact(readings: list[Launch], before: Mapping[_Key, list[Launch]]) -> Impact | None:

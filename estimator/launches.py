@@ -164,19 +164,19 @@ def find(
     else:
         configs = [config for path in paths or candidates(files) for config in read(files, path, labels, notes)]
     found = [launch for config in configs for launch in resolved(files, config, notes)]
-    return Found(launches=tuple(_distinct(found)), skipped=tuple(notes))
+    return Found(launches=tuple(distinct(found)), skipped=tuple(notes))
 
 
-def _distinct(launches: Sequence[Launch]) -> list[Launch]:
-    """Loops and branches that change nothing for memory are one launch."""
+def distinct(launches: Sequence[Launch]) -> list[Launch]:
+    """Loops and branches that change nothing for memory are one launch: the one that assumes least."""
     kept: dict[tuple[Any, ...], Launch] = {}
     for launch in launches:
-        kept.setdefault((launch.config.path, launch.config.line, _record(launch)), launch)
+        known = {name: value for name, value in launch.run.to_document().items() if name in launch.run.words()}
+        key = (launch.config.path, launch.config.line, launch.config.command.script.text, repr(known))
+        before = kept.get(key)
+        if before is None or len(launch.run.not_understood) < len(before.run.not_understood):
+            kept[key] = launch
     return list(kept.values())
-
-
-def _record(launch: Launch) -> str:
-    return repr([launch.run.to_document(), launch.config.command.script.text])
 
 
 # --- a command as one would type it ---------------------------------------------------------------------------

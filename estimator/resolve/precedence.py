@@ -28,7 +28,7 @@ _CONFIG_OPTIONS = ("deepspeed", "deepspeed_config")
 def resolve(files: Files, launch: LaunchConfig) -> tuple[RunConfig, ...]:
     """The run configs of a launch; none where its script trains and loads nothing. Unknown fields say why."""
     script = script_path(files, launch.command, launch.path)
-    if script is None:
+    if script is None or files.read(script) is None:  # listed without contents: a large tree is not fetched whole
         return _without_script(launch)
     extra = {name: value for name, value in launch.overrides.items() if name == "compute_dtype"}
     facts = script_facts(files, script, launch.command.argv, extra)

@@ -130,6 +130,13 @@ def test_a_branch_that_fits_keeps_the_other_from_blocking() -> None:
     assert (len(impact.readings), impact.verdict, impact_finding(impact)) == (2, "borderline", None)
 
 
+def test_a_branch_that_changes_nothing_for_memory_is_no_reading() -> None:
+    tree = TREE.with_edit(JOB, "BATCH_SIZE=4", 'if [ -d /opt/cluster ]; then RESUME="--resume 1"; fi\nBATCH_SIZE=4')
+    tree = tree.with_edit(JOB, "srun python", "srun $RESUME python")
+    (launch,) = launches(tree).launches
+    assert not any("assumes" in reason for _, reason in launch.run.not_understood)
+
+
 def test_a_partition_is_a_gpu_only_through_targets() -> None:
     tree = TREE.with_edit(JOB, "#SBATCH --gres=gpu:a100-40gb:1", "#SBATCH --partition=big --gres=gpu:1")
     (unknown,) = affected(Tree({}), tree, [JOB])
