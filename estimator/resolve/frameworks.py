@@ -159,6 +159,9 @@ _OFF = object()
 
 def _from_name(rule: Mapping[str, Any], item: Ref) -> Sourced[Any] | None:
     origin = to_origin(item.origin)
+    member = item.name.rsplit(".", 1)[-1]  # an enumeration's member (ShardingStrategy.FULL_SHARD)
+    if member in rule.get("values", {}):
+        return Sourced(rule["values"][member], origin)
     if rule["field"] in DTYPE_FACTS and item.name in table()["dtypes"]:
         return Sourced(table()["dtypes"][item.name], origin)
     if rule["field"] in DTYPE_FACTS or "truthy" not in rule:

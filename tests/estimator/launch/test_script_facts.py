@@ -134,6 +134,26 @@ FIELDS: list[tuple[str, tuple[CallSite, ...], str, object]] = [
     ),
     ("ddp", (MODEL, ADAMW, call("torch.nn.parallel.DistributedDataParallel")), "sharding", "ddp"),
     ("fsdp", (MODEL, ADAMW, call("torch.distributed.fsdp.FullyShardedDataParallel")), "sharding", "fsdp"),
+    (
+        "fsdp strategy",
+        (
+            MODEL,
+            ADAMW,
+            call(
+                "torch.distributed.fsdp.FullyShardedDataParallel",
+                sharding_strategy=ref("torch.distributed.fsdp.ShardingStrategy.SHARD_GRAD_OP"),
+            ),
+        ),
+        "sharding",
+        "zero2",
+    ),
+    (
+        "fsdp mixed precision",
+        (MODEL, ADAMW, call("torch.distributed.fsdp.MixedPrecision", param_dtype=ref("torch.bfloat16"))),
+        "precision",
+        "amp-bf16",
+    ),
+    ("fsdp offload", (MODEL, ADAMW, call("torch.distributed.fsdp.CPUOffload", _0=True)), "offload", "both"),
     ("sequence length of SFTConfig", (MODEL, call("trl.SFTConfig", max_length=2048)), "seq_len", 2048),
     (
         "trainer argument beats tokenizer",
