@@ -1,0 +1,117 @@
+"""What happened, in program order, with the context it happened in. Rules read nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from analyzer.engine.trace import Site, Trace
+from analyzer.engine.values import ObjectId, Tri, Value
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """One loop around an event: where it is and what it iterates over."""
+
+    site: Site
+    kind: Literal["data", "range", "while", "other", "framework"]
+    trace: Trace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """Base: where, under which loops (outermost first), in which function, reached through which calls."""
+
+    site: Site
+    loops: tuple[Loop, ...]
+    function: Site | None
+    calls: tuple[Site, ...]
+    guards: tuple[Site, ...]
+    trace: Trace
+    order: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forward(Event):
+    """A module is called. `is_eval`: set to evaluation mode by code seen; `grad`: whether a graph is recorded."""
+
+    module: ObjectId | None
+    grad: Tri
+    is_eval: Tri
+    has_graph: Tri
+    mode: Trace | None = None
+    on_batch: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backward(Event):
+    """Gradients are computed from `roots`. `via`: containers and accumulators the loss came through."""
+
+    roots: frozenset[Site]
+    via: frozenset[object]
+    is_known: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step(Event):
+    """An optimizer step. `is_stale`: gradients of an earlier step are still in it."""
+
+    optimizer: ObjectId | None
+    modules: frozenset[ObjectId]
+    is_stale: Tri
+    born_in: tuple[Loop, ...]
+    clears: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clear(Event):
+    """Gradients are reset, of an optimizer or of modules; both empty: of something we could not tell."""
+
+    optimizer: ObjectId | None = None
+    modules: frozenset[ObjectId] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Store(Event):
+    """A value is put into a longer-lived place. `is_carried`: the place lives on over iterations of a loop."""
+
+    value: Value
+    value_at: int
+    into: object
+    how: Literal["append", "item", "attribute", "accumulate"]
+    is_carried: bool
+    freed: Tri
+    place: Trace
+    names: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Escape(Event):
+    """A value is handed to code we cannot see, or returned to a caller we cannot see."""
+
+    objects: frozenset[ObjectId]
+    roots: frozenset[Site]
+    via: frozenset[object]
+    how: Literal["call", "return", "log"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loss(Event):
+    """A value reaches a loss. `expects` is what the loss wants (``logits``), `input` what it gets."""
+
+    callee: str
+    expects: str
+    input: Value
+    input_at: int
+    input_text_at: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallSeen(Event):
+    """A call of a callee that the estimator asked for."""
+
+    number: int
+    callee: str
+    args: tuple[Value, ...]
+    keywords: tuple[tuple[str, Value], ...] = field(default=())
+    receiver: Value | None = None

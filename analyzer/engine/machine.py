@@ -1,0 +1,195 @@
+"""What the parts of the interpreter share: objects, loops, guards, calls in progress, events, budget.
+
+`Machine` knows the context; `Expressions` (evaluate.py), `Calls` (calls.py) and `Interpreter` (interpret.py) build on it
+in that order, each adding one kind of construct.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from analyzer.engine.events import Event, Loop
+from analyzer.engine.state import State
+from analyzer.engine.trace import Gap, Site, Trace, start
+from analyzer.engine.values import Class, Func, ObjectId, Ref, Unknown, Value
+from analyzer.knowledge.schema import Knowledge
+from analyzer.syntax import ir
+
+if TYPE_CHECKING:
+    from analyzer.project import Project
+
+MAX_DEPTH = 14
+
+
+class OutOfBudget(Exception):
+    """The step budget of an entry is spent; what was seen so far stands."""
+
+
+@dataclass(slots=True)
+class Obj:
+    """What stays true of an object: its kind (a knowledge name such as ``Optimizer`` or ``list``), its class if the
+    repository defines it, under which loops and how deep inside a ``forward`` it was born."""
+
+    kind: str
+    cls: Class | None
+    loops: tuple[Loop, ...]
+    trace: Trace
+    forwards: int = 0
+    modules: frozenset[ObjectId] = frozenset()
+    name: str = ""
+    element: Value | None = None
+    arguments: tuple[tuple[str, Value], ...] = ()
+    is_bounded: bool = False
+
+
+@dataclass(slots=True)
+class Frame:
+    """One function activation."""
+
+    scope: ObjectId
+    path: str
+    node: ir.FunctionDef | ir.Lambda | None
+    parent: ObjectId | None
+    owner: Class | None = None
+    this: Value | None = None
+    uses: dict[str, frozenset[str]] = field(default_factory=dict)
+    returns: list[tuple[Value, State]] = field(default_factory=list)
+    yields: list[tuple[Value, State]] = field(default_factory=list)
+    breaks: list[list[State]] = field(default_factory=list)
+    continues: list[list[State]] = field(default_factory=list)
+
+
+class Machine(ABC):
+    """The context of an interpretation."""
+
+    def __init__(self, project: Project, knowledge: Knowledge, budget: int) -> None:
+        self.project = project
+        self.knowledge = knowledge
+        self.steps_left = budget
+        self.objects: list[Obj] = []
+        self.interned: dict[object, ObjectId] = {}
+        self.parents: dict[ObjectId, ObjectId | None] = {}
+        self.modules: dict[str, ObjectId] = {}
+        self.events: list[Event] = []
+        self.loops: tuple[Loop, ...] = ()
+        self.guards: tuple[Site, ...] = ()
+        self.calls: tuple[Site, ...] = ()
+        self.frames: list[Frame] = []
+        self.forwards = 0
+        self.called: set[tuple[str, int]] = set()
+        self.emptied: dict[ObjectId, set[tuple[Loop, ...]]] = {}
+        self.argv: Sequence[tuple[str, Any]] = ()
+        self.wanted: frozenset[str] = frozenset()
+
+    # --- context ----------------------------------------------------------------------------------------------
+
+    @property
+    def frame(self) -> Frame:
+        return self.frames[-1]
+
+    def site(self, at: int) -> Site:
+        return Site(self.frames[-1].path, at)
+
+    def spend(self) -> None:
+        self.steps_left -= 1
+        if self.steps_left < 0:
+            raise OutOfBudget
+
+    def emit(self, kind: Any, at: int, trace: Trace | None, **facts: Any) -> None:
+        site = self.site(at)
+        node = self.frame.node
+        self.events.append(
+            kind(
+                site=site,
+                loops=self.loops,
+                function=Site(self.frame.path, node.at) if node is not None else None,
+                calls=self.calls,
+                guards=self.guards,
+                trace=trace or start(site, "here"),
+                order=len(self.events),
+                **facts,
+            )
+        )
+
+    def create(self, key: object, at: int, kind: str, note: str, **facts: Any) -> Ref:
+        """The object allocated here. The same place under the same calls gives the same object again, newly born."""
+        gap: Gap | None = facts.pop("gap", None)
+        trace: Trace = facts.pop("trace", None) or start(self.site(at), note, gap)
+        whole = (self.frame.path, at, key, self.calls[-3:])
+        obj = self.interned.get(whole)
+        record = Obj(kind, facts.pop("cls", None), self.loops, trace, self.forwards, **facts)
+        if obj is None:
+            obj = len(self.objects)
+            self.interned[whole] = obj
+            self.objects.append(record)
+        else:
+            self.objects[obj] = record
+        return Ref(obj, trace=trace)
+
+    def obj(self, ref: Ref) -> Obj:
+        return self.objects[ref.obj]
+
+    def new_scope(self, key: object, parent: ObjectId | None) -> ObjectId:
+        whole = ("scope", key, self.calls[-3:])
+        scope = self.interned.get(whole)
+        if scope is None:
+            scope = len(self.objects)
+            self.interned[whole] = scope
+            self.objects.append(Obj("scope", None, self.loops, start(Site("", 0), "scope")))
+        self.parents[scope] = parent
+        return scope
+
+    def is_module(self, value: Value) -> bool:
+        return isinstance(value, Ref) and self.objects[value.obj].kind == "Module"
+
+    # --- what the parts above add -----------------------------------------------------------------------------
+
+    @abstractmethod
+    def evaluate(self, expr: ir.Expr, state: State) -> Value: ...
+
+    @abstractmethod
+    def call(self, callee: Value, args: Args, at: int, state: State) -> Value: ...
+
+    @abstractmethod
+    def run_function(self, func: Func, args: Args, at: int, state: State) -> Value: ...
+
+    @abstractmethod
+    def load_module(self, path: str, state: State) -> ObjectId | None: ...
+
+    @abstractmethod
+    def assign(self, target: ir.Expr, value: Value, state: State, at: int) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Args:
+    """Evaluated arguments: positional values, keywords, the nodes they came from, and whether any was unpacked."""
+
+    positional: tuple[Value, ...] = ()
+    keywords: dict[str, Value] = field(default_factory=dict)
+    nodes: tuple[ir.Expr | None, ...] = ()
+    keyword_nodes: dict[str, ir.Expr] = field(default_factory=dict)
+    has_more: bool = False
+
+    def at(self, index: int, name: str = "") -> Value | None:
+        """The argument at a position or under a keyword."""
+        if name and name in self.keywords:
+            return self.keywords[name]
+        return self.positional[index] if 0 <= index < len(self.positional) else None
+
+    def node(self, index: int, name: str = "") -> ir.Expr | None:
+        """The expression of `at`."""
+        if name and name in self.keyword_nodes:
+            return self.keyword_nodes[name]
+        return self.nodes[index] if 0 <= index < len(self.nodes) else None
+
+    def all(self) -> tuple[Value, ...]:
+        """Every argument."""
+        return (*self.positional, *self.keywords.values())
+
+
+def unseen(reason: str, site: Site, gap: Gap = Gap.UNSEEN) -> Unknown:
+    """A value the text does not show."""
+    return Unknown(reason, gap, trace=start(site, reason, gap))

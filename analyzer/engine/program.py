@@ -1,0 +1,184 @@
+"""A program under analysis: its files as IR, its entries run, and the events that rules ask about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeVar
+
+import libcst as cst
+
+from analyzer.engine.events import Backward, Escape, Event, Loop
+from analyzer.engine.interpret import Interpreter
+from analyzer.engine.machine import Frame, OutOfBudget
+from analyzer.engine.state import State
+from analyzer.engine.trace import Site
+from analyzer.engine.values import Class, Func, ObjectId, Value
+from analyzer.findings import Skipped
+from analyzer.knowledge.schema import Knowledge
+from analyzer.nesting import too_deep
+from analyzer.project import Project
+from analyzer.syntax import ir
+from analyzer.syntax.lower import lower
+
+E = TypeVar("E", bound=Event)
+BUDGET = 60_000
+
+
+class Program(Interpreter):
+    """Everything seen from one target file: module body first, then what nobody called."""
+
+    def __init__(self, project: Project, knowledge: Knowledge, sources: Sources) -> None:
+        super().__init__(project, knowledge, BUDGET)
+        self.sources = sources
+        self.skipped: list[Skipped] = []
+
+    def unit(self, path: str) -> ir.Unit | None:
+        return self.sources.unit(path)
+
+    def run_target(self, path: str) -> None:
+        """Interpret one file and everything it reaches."""
+        unit = self.unit(path)
+        if unit is None:
+            return
+        state = State({})
+        scope = self.new_scope(("module", path), None)
+        self.modules[path] = scope
+        self.guarded(path, lambda: self.run_module(unit, scope, state, is_main=True))
+        self.frames.clear()
+        for value in [held for (obj, _), held in list(state.held.items()) if obj == scope]:
+            for case in value.cases:
+                self.run_uncalled(case, path, state)
+
+    def run_uncalled(self, case: Value, path: str, state: State) -> None:
+        if isinstance(case, Func) and case.path == path and isinstance(case.node, ir.FunctionDef):
+            if (path, case.node.at) not in self.called:
+                self.run_entry(case, None, state)
+        elif isinstance(case, Class) and case.path == path:
+            self.run_class(case, state)
+
+    def run_class(self, cls: Class, state: State) -> None:
+        """The methods that nobody called, on an instance made by an unseen caller."""
+        methods = [
+            method
+            for (obj, _), held in list(state.held.items())
+            if obj == cls.scope
+            for method in held.cases
+            if isinstance(method, Func) and isinstance(method.node, ir.FunctionDef)
+        ]
+        todo = [method for method in methods if (method.path, method.node.at) not in self.called]
+        if not todo:
+            return
+        self.frames.append(Frame(cls.scope, cls.path, None, None, cls))
+        this = self.create(("instance of", cls.node.at), cls.node.at, self.kind_of(cls), "an instance", cls=cls)
+        self.frames.pop()
+        todo.sort(key=lambda method: getattr(method.node, "name", "") != "__init__")
+        for method in todo:
+            if (method.path, method.node.at) not in self.called:
+                self.run_entry(method, this, state)
+
+    def run_entry(self, func: Func, this: Value | None, state: State) -> None:
+        name = getattr(func.node, "name", "")
+        self.forwards = 1 if this is not None and name == "forward" else 0
+        start = state.fork()
+        self.guarded(func.path, lambda: self.entry(func, this, start))
+        if this is not None and name == "__init__":
+            state.held = start.held
+        self.frames.clear()
+        self.loops, self.calls, self.guards, self.forwards = (), (), (), 0
+
+    def guarded(self, path: str, action: object) -> None:
+        """One of the named boundaries: what breaks on one entry is noted, the others run."""
+        self.steps_left = BUDGET
+        try:
+            action()  # type: ignore[operator]
+        except OutOfBudget:
+            self.skipped.append(Skipped(path, "a part of this file is too large to follow; the rest is reported"))
+        except RecursionError:
+            self.skipped.append(Skipped(path, "a part of this file nests too deeply to follow; the rest is reported"))
+        except Exception as error:  # noqa: BLE001  boundary per entry: one bug of ours must not hide other findings
+            self.skipped.append(Skipped(path, f"internal error in the analysis: {type(error).__name__}: {error}"))
+        self.frames.clear()
+
+    # --- what rules ask ---------------------------------------------------------------------------------------
+
+    def of(self, kind: type[E]) -> Iterator[E]:
+        """The events of one kind, in program order."""
+        return (event for event in self.events if isinstance(event, kind))
+
+    def within(self, kind: type[E], loops: tuple[Loop, ...]) -> Iterator[E]:
+        """The events of one kind that happen inside these loops."""
+        sites = tuple(loop.site for loop in loops)
+        return (event for event in self.of(kind) if tuple(loop.site for loop in event.loops[: len(sites)]) == sites)
+
+    def consumed(self, tag: object) -> Backward | None:
+        """A backward pass through what a container or accumulator holds."""
+        return next((event for event in self.of(Backward) if tag in event.via), None)
+
+    def escapes(self, tag: object) -> Escape | None:
+        """An unseen call that a container, or a tensor out of it, is handed to."""
+        return next((event for event in self.of(Escape) if tag in event.objects or tag in event.via), None)
+
+    def disjoint(self, one: frozenset[ObjectId], other: frozenset[ObjectId]) -> bool:
+        """Whether two known sets of modules share none."""
+        return bool(one) and bool(other) and not one & other
+
+
+class Sources:
+    """The files of the tree, parsed and lowered at most once."""
+
+    def __init__(self, project: Project) -> None:
+        self.project = project
+        self.units: dict[str, ir.Unit | None] = {}
+        self.trees: dict[str, tuple[cst.Module, list[cst.CSTNode]]] = {}
+        self.skipped: dict[str, Skipped] = {}
+
+    def unit(self, path: str) -> ir.Unit | None:
+        """The IR of a file; None, with a note, where it cannot be read."""
+        if path not in self.units:
+            self.units[path] = None
+            self.units[path] = self._lowered(path)
+        return self.units[path]
+
+    def _lowered(self, path: str) -> ir.Unit | None:
+        source = self.project.read(path)
+        if source is None:
+            self.skipped[path] = Skipped(path, "cannot be read")
+            return None
+        reason = too_deep(source) or too_long(source)
+        if reason:
+            self.skipped[path] = Skipped(path, reason)
+            return None
+        try:
+            module = cst.parse_module(source)
+            unit, nodes = lower(module, path)
+        except cst.ParserSyntaxError as error:
+            self.skipped[path] = Skipped(path, f"syntax error at {error.raw_line}:{error.raw_column}")
+            return None
+        except RecursionError:
+            self.skipped[path] = Skipped(path, "nested too deeply")
+            return None
+        except Exception as error:  # noqa: BLE001  boundary per file: an odd encoding or a parser bug must not end the run
+            self.skipped[path] = Skipped(path, f"cannot be parsed: {type(error).__name__}: {error}"[:200])
+            return None
+        self.trees[path] = (module, nodes)
+        return unit
+
+    def node(self, site: Site) -> cst.CSTNode:
+        """The LibCST node of a site."""
+        return self.trees[site.path][1][site.at]
+
+    def kind_of(self, path: str, at: int) -> str:
+        """The name of the LibCST class of a node."""
+        return type(self.trees[path][1][at]).__name__
+
+    def text(self, site: Site) -> str:
+        """The source of a site on one line, shortened."""
+        module, nodes = self.trees[site.path]
+        text = " ".join(module.code_for_node(nodes[site.at]).split())
+        return text if len(text) <= 60 else text[:57] + "…"
+
+
+def too_long(source: bytes) -> str | None:
+    """A reason to skip a file by its size."""
+    limit = 2_000_000
+    return f"longer than {limit // 1_000_000} MB" if len(source) > limit else None

@@ -1,0 +1,70 @@
+"""What a parameter is that no seen caller gives: its annotation says so, or else what the function uses it for.
+
+A name decides nothing. An annotation leaves no gap; a use is a convention, and marked as one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from analyzer.engine.trace import Gap, start
+from analyzer.engine.values import External, Iterable_, Scalar, Tensor, Unknown, Value
+from analyzer.syntax import ir
+
+if TYPE_CHECKING:
+    from analyzer.engine.machine import Machine
+    from analyzer.engine.state import State
+
+_MODULE_USES = {"train", "eval", "parameters", "state_dict", "named_parameters", "load_state_dict", "zero_grad"}
+_BY_ANNOTATION = {
+    "torch.nn.Module": "Module", "torch.nn.modules.module.Module": "Module", "torch.optim.Optimizer": "Optimizer",
+    "torch.optim.optimizer.Optimizer": "Optimizer", "torch.utils.data.DataLoader": "Loader",
+    "accelerate.Accelerator": "Accelerator",
+}  # fmt: skip
+_PLAIN = {"builtins.int", "builtins.float", "builtins.str", "builtins.bool"}
+
+
+def parameter_value(machine: Machine, param: ir.Param, node: ir.FunctionDef, state: State) -> Value:
+    """The value to start a parameter with."""
+    annotated = _annotated(machine, param, state)
+    if annotated is not None:
+        return annotated
+    uses = node.uses.get(param.name, frozenset())
+    kind = _kind_by_use(uses)
+    if kind:
+        note = f"`{param.name}` is used as {'an optimizer' if kind == 'Optimizer' else 'a module'}"
+        return machine.create(("parameter", param.name), param.at, kind, note, gap=Gap.CONVENTION)
+    site = machine.site(param.at)
+    return Unknown("a parameter", Gap.UNSEEN, trace=start(site, f"parameter `{param.name}`", Gap.UNSEEN))
+
+
+def _annotated(machine: Machine, param: ir.Param, state: State) -> Value | None:
+    if param.annotation is None or isinstance(param.annotation, ir.Constant):
+        return None
+    for case in machine.evaluate(param.annotation, state).cases:
+        name = case.name if isinstance(case, External) else ""
+        if name in _PLAIN:
+            return Scalar("number")
+        if name == "torch.Tensor":
+            return Unknown("a tensor parameter", Gap.UNSEEN)
+        kind = _BY_ANNOTATION.get(name) or ("Module" if name.startswith("torch.nn.") else None)
+        if kind:
+            return machine.create(("parameter", param.name), param.at, kind, f"`{param.name}` is annotated as a {kind}")
+    return None
+
+
+def _kind_by_use(uses: frozenset[str]) -> str | None:
+    if {"step", "step(…)"} & uses and {"zero_grad", "zero_grad(…)", "param_groups"} & uses:
+        return "Optimizer"
+    if "()" in uses and uses & _MODULE_USES:
+        return "Module"
+    if {"train", "eval", "parameters"} <= uses or ("parameters" in uses and "zero_grad" in uses):
+        return "Module"
+    if "step" in uses and "()" not in uses:
+        return "Optimizer"
+    return None
+
+
+def batches() -> Value:
+    """A loader nobody described: an iterable of batches."""
+    return Iterable_(Tensor(is_opaque=True, is_batch=True))

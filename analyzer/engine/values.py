@@ -1,0 +1,326 @@
+"""Abstract values: what an expression may be, as finitely many facts.
+
+An atom is one case; a `Union` keeps up to `MAX_CASES` cases apart (a common supertype would lose facts and cause false
+findings). Equality ignores traces: two values that say the same are the same, and a join keeps the better witness.
+`Unknown` is a value with a reason, never "anything goes".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from analyzer.engine.trace import Gap, Site, Trace, better
+from analyzer.syntax import ir
+
+MAX_CASES = 8
+MAX_ROOTS = 12
+ObjectId = int
+Tri = Literal["yes", "no", "maybe"]
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """Base of the atoms and of `Union`."""
+
+    trace: Trace | None = field(default=None, compare=False, kw_only=True)
+
+    @property
+    def cases(self) -> tuple[Value, ...]:
+        """The atoms this value may be."""
+        return (self,)
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown(Value):
+    """Something the text does not show. `roots`: tensors with a graph went into it, so it may carry theirs."""
+
+    reason: str = ""
+    gap: Gap = Gap.UNSEEN
+    roots: frozenset[Site] = frozenset()
+    via: frozenset[object] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Const(Value):
+    """A Python constant. `kind` keeps 1, 1.0 and True apart. `overrides` is what it replaced (a default)."""
+
+    value: object
+    kind: str = ""
+    overrides: tuple[Const, ...] = field(default=(), compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar(Value):
+    """A Python number, string or other plain value of unknown content: it never carries a graph."""
+
+    kind: str = "number"
+
+
+@dataclass(frozen=True, slots=True)
+class Activation:
+    """The normalising function a tensor came out of, where, and the node of its input there."""
+
+    name: str
+    site: Site
+    input_at: ir.NodeId | None
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor(Value):
+    """A tensor, or an opaque structure of tensors (`is_opaque`: a model's output object, a batch).
+
+    `roots` are the sites of the forward passes whose graph it holds; `via` the containers and accumulators it came
+    through; `param_of` the modules whose parameters it is.
+    """
+
+    graph: Tri = "no"
+    roots: frozenset[Site] = frozenset()
+    via: frozenset[object] = frozenset()
+    activation: Activation | None = None
+    param_of: frozenset[ObjectId] = frozenset()
+    is_opaque: bool = False
+    is_batch: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Tuple(Value):
+    """A tuple with known items."""
+
+    items: tuple[Value, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Ref(Value):
+    """An object with identity: its facts live in the state, under its id."""
+
+    obj: ObjectId
+
+
+@dataclass(frozen=True, slots=True)
+class Func(Value):
+    """A function or lambda of the repository with the scope it closes over, perhaps bound to an instance."""
+
+    node: ir.FunctionDef | ir.Lambda
+    path: str
+    scope: ObjectId
+    bound: Value | None = None
+    owner: Value | None = field(default=None, compare=False)
+    wrappers: tuple[Value, ...] = field(default=(), compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Class(Value):
+    """A class of the repository; `scope` holds its attributes."""
+
+    node: ir.ClassDef
+    path: str
+    scope: ObjectId
+    bases: tuple[Value, ...] = field(default=(), compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class PyModule(Value):
+    """A module of the repository."""
+
+    path: str
+    scope: ObjectId
+
+
+@dataclass(frozen=True, slots=True)
+class External(Value):
+    """Something outside the repository, by its qualified name (``torch.nn.functional.softmax``)."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Method(Value):
+    """A method that the engine or a knowledge row implements, bound to its receiver."""
+
+    receiver: Value
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Partial(Value):
+    """``functools.partial(func, *args, **keywords)``."""
+
+    func: Value
+    args: tuple[Value, ...]
+    keywords: tuple[tuple[str, Value], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters(Value):
+    """An iterable over the parameters of modules."""
+
+    modules: frozenset[ObjectId]
+
+
+@dataclass(frozen=True, slots=True)
+class Iterable_(Value):
+    """An iterator whose every element is `element` (a generator, ``enumerate``, a dataset)."""
+
+    element: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Union(Value):
+    """One of several atoms."""
+
+    members: tuple[Value, ...] = field(compare=False, default=())
+    key: frozenset[Value] = frozenset()
+
+    @property
+    def cases(self) -> tuple[Value, ...]:
+        return self.members
+
+
+def const(value: object, trace: Trace | None = None, overrides: tuple[Const, ...] = ()) -> Const:
+    """A constant with its kind filled in."""
+    return Const(value, type(value).__name__, overrides, trace=trace)
+
+
+def join(one: Value, other: Value) -> Value:
+    """Either of two values: commutative and monotone; the better witness survives where both say the same."""
+    if one is other:
+        return one
+    return union([*one.cases, *other.cases])
+
+
+def union(values: Iterable[Value]) -> Value:
+    """One of several values; more than `MAX_CASES` widen."""
+    merged: dict[Value, Value] = {}
+    for value in values:
+        for case in value.cases:
+            known = merged.get(case)
+            merged[case] = case if known is None else _witness(known, case)
+    cases = tuple(merged.values())
+    if len(cases) > 1:
+        cases = _merge_kin(cases)
+    if len(cases) == 1:
+        return cases[0]
+    if not cases:
+        return Unknown("nothing")
+    if len(cases) > MAX_CASES:
+        return widened(cases)
+    return Union(members=cases, key=frozenset(cases))
+
+
+def _merge_kin(cases: tuple[Value, ...]) -> tuple[Value, ...]:
+    """Cases that differ only in where they came from are one: tensors alike in kind, unknowns, tuples of one length."""
+    groups: dict[object, Value] = {}
+    for case in cases:
+        key = _kin(case)
+        known = groups.get(key)
+        groups[key] = case if known is None else _blend(known, case)
+    return tuple(groups.values())
+
+
+def _kin(case: Value) -> object:
+    if isinstance(case, Tensor):
+        return (Tensor, case.graph, case.activation, bool(case.param_of), case.is_opaque, case.is_batch)
+    if isinstance(case, Unknown):
+        return (Unknown, case.gap)
+    if isinstance(case, Tuple):
+        return (Tuple, len(case.items))
+    if isinstance(case, (Parameters, Iterable_)):
+        return type(case)
+    return case
+
+
+def _blend(one: Value, other: Value) -> Value:
+    if isinstance(one, Tensor) and isinstance(other, Tensor):
+        return replace(
+            one,
+            roots=limited(one.roots | other.roots),
+            via=one.via | other.via,
+            param_of=one.param_of | other.param_of,
+            trace=witness(one, other),
+        )
+    if isinstance(one, Unknown) and isinstance(other, Unknown):
+        roots, via = limited(one.roots | other.roots), one.via | other.via
+        return Unknown(min(one.reason, other.reason), one.gap, roots, via, trace=witness(one, other))
+    if isinstance(one, Tuple) and isinstance(other, Tuple):
+        items = tuple(join(left, right) for left, right in zip(one.items, other.items, strict=True))
+        return Tuple(items, trace=witness(one, other))
+    if isinstance(one, Parameters) and isinstance(other, Parameters):
+        return Parameters(one.modules | other.modules, trace=witness(one, other))
+    if isinstance(one, Iterable_) and isinstance(other, Iterable_):
+        return Iterable_(join(one.element, other.element), trace=witness(one, other))
+    return _witness(one, other)
+
+
+def limited(roots: frozenset[Site]) -> frozenset[Site]:
+    """At most `MAX_ROOTS` roots: the earliest."""
+    return roots if len(roots) <= MAX_ROOTS else frozenset(sorted(roots)[:MAX_ROOTS])
+
+
+def witness(one: Value, other: Value) -> Trace | None:
+    """The better evidence of two values that say the same."""
+    if one.trace is None or other.trace is None:
+        return one.trace or other.trace
+    return better(one.trace, other.trace)
+
+
+def _witness(one: Value, other: Value) -> Value:
+    return one if witness(one, other) is one.trace else other
+
+
+def widened(cases: Iterable[Value]) -> Value:
+    """What is left of too many cases: their tensors and roots, constants as scalars, the rest unknown."""
+    kept: list[Value] = []
+    roots: frozenset[Site] = frozenset()
+    for case in cases:
+        if isinstance(case, (Const, Scalar)):
+            kept.append(scalar_of(case))
+        elif isinstance(case, (Tensor, Unknown)):
+            kept.append(case)
+            roots |= case.roots
+        else:
+            kept.append(Unknown("too many possible values", trace=case.trace))
+    result = _merge_kin(tuple(dict.fromkeys(kept)))
+    if len(result) > MAX_CASES:
+        return Unknown("too many possible values", roots=limited(roots))
+    return result[0] if len(result) == 1 else Union(members=result, key=frozenset(result))
+
+
+def scalar_of(value: Value) -> Value:
+    """A constant without its content; None and strings keep apart from numbers."""
+    if isinstance(value, Const) and value.value is not None:
+        return Scalar("str" if isinstance(value.value, str) else "number", trace=value.trace)
+    return value
+
+
+def without_constants(value: Value) -> Value:
+    """What a loop-carried constant becomes: a scalar."""
+    return union(scalar_of(case) for case in value.cases)
+
+
+def nested(value: Value, depth: int = 3) -> Iterator[Value]:
+    """The atoms of a value and of the tuples in it."""
+    for case in value.cases:
+        yield case
+        if isinstance(case, Tuple) and depth:
+            for item in case.items:
+                yield from nested(item, depth - 1)
+        elif isinstance(case, Iterable_) and depth:
+            yield from nested(case.element, depth - 1)
+
+
+def truth(value: Value) -> bool | None:
+    """Whether a condition holds, where that is known."""
+    answers = {_truth(case) for case in value.cases}
+    return answers.pop() if len(answers) == 1 else None
+
+
+def _truth(case: Value) -> bool | None:
+    if isinstance(case, Const):
+        return bool(case.value)
+    if isinstance(case, Tuple):
+        return bool(case.items)
+    if isinstance(case, (Func, Class, PyModule)):
+        return True
+    return None

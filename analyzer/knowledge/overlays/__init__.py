@@ -1,0 +1,1 @@
+"""APIs that a row cannot express, one file per family, behind the same lookup as the rows."""

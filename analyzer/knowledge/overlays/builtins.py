@@ -1,0 +1,222 @@
+"""Python's own functions and the methods of its containers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from analyzer.engine.calls import Calls, iterator
+from analyzer.engine.evaluate import combine
+from analyzer.engine.machine import Args
+from analyzer.engine.state import State
+from analyzer.engine.values import (
+    Const,
+    External,
+    Partial,
+    Ref,
+    Scalar,
+    Tensor,
+    Tuple,
+    Unknown,
+    Value,
+    const,
+    union,
+)
+
+Function = Callable[[Calls, Args, int, State], Value]
+Method = Callable[[Calls, Ref, Args, int, State], Value]
+
+
+def _elements(machine: Calls, value: Value, at: int, state: State) -> Value:
+    return union(machine.element(case, at, state) for case in value.cases)
+
+
+def _first(args: Args) -> Value:
+    return args.at(0) or Scalar()
+
+
+def _range(machine: Calls, args: Args, at: int, state: State) -> Value:
+    return iterator(Scalar("range"))
+
+
+def _enumerate(machine: Calls, args: Args, at: int, state: State) -> Value:
+    return iterator(Tuple((Scalar(), _elements(machine, _first(args), at, state))))
+
+
+def _zip(machine: Calls, args: Args, at: int, state: State) -> Value:
+    return iterator(Tuple(tuple(_elements(machine, value, at, state) for value in args.positional)))
+
+
+def _same_elements(machine: Calls, args: Args, at: int, state: State) -> Value:
+    return _first(args)
+
+
+def _container(kind: str) -> Function:
+    def build(machine: Calls, args: Args, at: int, state: State) -> Value:
+        ref = machine.create(kind, at, kind, "created here", is_bounded="maxlen" in args.keywords or len(args.positional) > 1)
+        source = args.at(0)
+        machine.empty(ref, state)
+        for case in source.cases if source is not None else ():
+            machine.copy_items(case, ref, at, state)
+        for name, value in args.keywords.items():
+            if kind == "dict":
+                state.set((ref.obj, f"[{name!r}]"), value)
+        return ref
+
+    return build
+
+
+def _defaultdict(machine: Calls, args: Args, at: int, state: State) -> Value:
+    factory = args.at(0)
+    inner = machine.call(factory, Args(), at, state) if factory is not None else None
+    return machine.create("defaultdict", at, "dict", "created here", element=inner)
+
+
+def _tuple(machine: Calls, args: Args, at: int, state: State) -> Value:
+    value = _first(args)
+    return value if isinstance(value, Tuple) else iterator(_elements(machine, value, at, state))
+
+
+def _plain(machine: Calls, args: Args, at: int, state: State) -> Value:
+    return Scalar()
+
+
+def _text(machine: Calls, args: Args, at: int, state: State) -> Value:
+    value = _first(args)
+    return const(str(value.value), value.trace) if isinstance(value, Const) else Scalar("str")
+
+
+def _cast(kind: type) -> Function:
+    def convert(machine: Calls, args: Args, at: int, state: State) -> Value:
+        value = _first(args)
+        if isinstance(value, Const) and isinstance(value.value, (int, float, str)):
+            try:
+                return const(kind(value.value), value.trace)
+            except ValueError:
+                return Scalar()
+        return Scalar()
+
+    return convert
+
+
+def _sum(machine: Calls, args: Args, at: int, state: State) -> Value:
+    value = _elements(machine, _first(args), at, state)
+    carriers = [case for case in value.cases if isinstance(case, (Tensor, Unknown))]
+    return combine(carriers) if carriers else Scalar()
+
+
+def _next(machine: Calls, args: Args, at: int, state: State) -> Value:
+    return _elements(machine, _first(args), at, state)
+
+
+def _getattr(machine: Calls, args: Args, at: int, state: State) -> Value:
+    name = args.at(1)
+    if isinstance(name, Const) and isinstance(name.value, str) and args.positional:
+        return union(machine.attribute_of(case, name.value, at, state) for case in args.positional[0].cases)
+    return Unknown("getattr with a name that is not known")
+
+
+def _partial(machine: Calls, args: Args, at: int, state: State) -> Value:
+    return Partial(args.positional[0], args.positional[1:], tuple(args.keywords.items())) if args.positional else Scalar()
+
+
+def _super(machine: Calls, args: Args, at: int, state: State) -> Value:
+    frame = machine.frame
+    if isinstance(frame.this, Ref):
+        return External("super.")
+    return Unknown("super outside a method")
+
+
+def _map(machine: Calls, args: Args, at: int, state: State) -> Value:
+    if len(args.positional) < 2:
+        return Scalar()
+    return iterator(machine.call(args.positional[0], Args((_elements(machine, args.positional[1], at, state),)), at, state))
+
+
+def _filter(machine: Calls, args: Args, at: int, state: State) -> Value:
+    return args.at(1) or Scalar()
+
+
+FUNCTIONS: dict[str, Function] = {
+    "builtins.range": _range, "builtins.enumerate": _enumerate, "builtins.zip": _zip, "builtins.list": _container("list"),
+    "builtins.dict": _container("dict"), "builtins.set": _container("set"), "collections.deque": _container("deque"),
+    "collections.OrderedDict": _container("dict"), "collections.defaultdict": _defaultdict, "builtins.tuple": _tuple,
+    "builtins.sorted": _same_elements, "builtins.reversed": _same_elements, "builtins.iter": _same_elements,
+    "tqdm.tqdm": _same_elements, "tqdm.auto.tqdm": _same_elements, "tqdm.notebook.tqdm": _same_elements, "tqdm": _same_elements,
+    "tqdm.trange": _range, "itertools.islice": _same_elements, "itertools.cycle": _same_elements, "itertools.count": _range,
+    "builtins.sum": _sum, "builtins.next": _next, "builtins.getattr": _getattr, "functools.partial": _partial,
+    "builtins.super": _super, "builtins.map": _map, "builtins.filter": _filter, "builtins.int": _cast(int),
+    "builtins.float": _cast(float), "builtins.str": _text,
+    **{f"builtins.{name}": _plain for name in (
+        "print", "len", "bool", "isinstance", "hasattr", "any", "all", "round", "open", "type", "id", "repr", "vars",
+        "callable", "input", "format", "hash", "setattr", "dir", "issubclass", "exit", "quit", "divmod", "pow")},
+    "builtins.max": _sum, "builtins.min": _sum, "builtins.abs": _sum,
+}  # fmt: skip
+
+
+def _append(machine: Calls, ref: Ref, args: Args, at: int, state: State) -> Value:
+    value = args.positional[-1] if args.positional else Scalar()
+    node = args.node(len(args.positional) - 1)
+    state.add((ref.obj, "[]"), value)
+    if node is not None:
+        machine.note_store(ref, value, node, "append", state)
+    return const(None)
+
+
+def _extend(machine: Calls, ref: Ref, args: Args, at: int, state: State) -> Value:
+    value, node = _first(args), args.node(0)
+    for case in value.cases:
+        machine.copy_items(case, ref, at, state)
+    if node is not None:
+        machine.note_store(ref, value, node, "append", state)
+    return const(None)
+
+
+def _clear(machine: Calls, ref: Ref, args: Args, at: int, state: State) -> Value:
+    machine.empty(ref, state)
+    machine.emptied.setdefault(ref.obj, set()).add(machine.loops)
+    return const(None)
+
+
+def _pop(machine: Calls, ref: Ref, args: Args, at: int, state: State) -> Value:
+    machine.emptied.setdefault(ref.obj, set()).add(machine.loops)
+    return machine.object_element(ref, at, state)
+
+
+def _get(machine: Calls, ref: Ref, args: Args, at: int, state: State) -> Value:
+    return machine.container_item(ref, _first(args), at, state)
+
+
+def _setdefault(machine: Calls, ref: Ref, args: Args, at: int, state: State) -> Value:
+    if args.at(1) is not None:
+        state.add((ref.obj, "[]"), args.positional[1])
+    return machine.container_item(ref, _first(args), at, state)
+
+
+def _values(machine: Calls, ref: Ref, args: Args, at: int, state: State) -> Value:
+    return iterator(machine.object_element(ref, at, state))
+
+
+def _items(machine: Calls, ref: Ref, args: Args, at: int, state: State) -> Value:
+    return iterator(Tuple((Scalar("str"), machine.object_element(ref, at, state))))
+
+
+def _keys(machine: Calls, ref: Ref, args: Args, at: int, state: State) -> Value:
+    return iterator(Scalar("str"))
+
+
+def _itself(machine: Calls, ref: Ref, args: Args, at: int, state: State) -> Value:
+    return ref
+
+
+def _nothing(machine: Calls, ref: Ref, args: Args, at: int, state: State) -> Value:
+    return Scalar()
+
+
+_LIST: dict[str, Method] = {
+    "append": _append, "add": _append, "appendleft": _append, "insert": _append, "extend": _extend, "clear": _clear, "pop": _pop,
+    "popleft": _pop, "copy": _itself, "get": _get, "setdefault": _setdefault, "values": _values, "items": _items,
+    "keys": _keys, "update": _extend, "sort": _nothing, "reverse": _nothing, "index": _nothing, "count": _nothing, "remove": _nothing,
+}  # fmt: skip
+METHODS: dict[tuple[str, str], Method] = {
+    (kind, name): method for kind in ("list", "dict", "set", "deque") for name, method in _LIST.items()
+}

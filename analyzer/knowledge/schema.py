@@ -1,0 +1,96 @@
+"""What a row of API knowledge may say; the tables are read once, checked and frozen.
+
+A row names a function, class or method (``Tensor.detach``: methods are named by the kind of their receiver), or a family
+of them with ``*``. The exact name wins, then the longest pattern.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from functools import lru_cache
+from importlib import metadata, resources
+from typing import Any
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+from analyzer.errors import InputError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """Knowledge about one API.
+
+    `returns`: ``tensor``, ``opaque`` (a structure of tensors), ``scalar``, ``none``, ``self``, ``argument``,
+    ``arguments``, ``parameters``, ``batch``, or the kind of object it creates (``Optimizer``).
+    `graph`: of a returned tensor: ``arguments`` (as its inputs), ``none``, ``parameters`` (it owns some).
+    `effect`: what it does; `on`: to ``self`` or to the argument of that number.
+    `expects`: what a loss wants as its first input. `params`: names of the positional parameters.
+    """
+
+    name: str
+    source: str
+    returns: str = ""
+    graph: str = "arguments"
+    activation: str = ""
+    keeps_activation: bool = False
+    effect: str = ""
+    on: str = "self"
+    expects: str = ""
+    params: tuple[str, ...] = ()
+    since: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Knowledge:
+    """All rows, exact and patterns."""
+
+    exact: Mapping[str, Row]
+    patterns: tuple[Row, ...]
+    found: dict[str, Row | None] = field(default_factory=dict)
+
+    def row(self, name: str) -> Row | None:
+        """The row for a name, if any."""
+        if name not in self.found:
+            self.found[name] = self.exact.get(name) or self._by_pattern(name)
+        return self.found[name]
+
+    def _by_pattern(self, name: str) -> Row | None:
+        matching = [row for row in self.patterns if fnmatch.fnmatchcase(name, row.name)]
+        return max(matching, key=lambda row: len(row.name), default=None)
+
+
+_FIELDS = {item.name for item in fields(Row)}
+
+
+def parse(text: str, place: str) -> list[Row]:
+    """The rows of one table; `place` names it in errors. A row may list several names."""
+    rows: list[Row] = []
+    for entry in tomllib.loads(text).get("api", []):
+        wrong = entry.keys() - _FIELDS - {"names"}
+        if wrong or not entry.get("source"):
+            raise InputError(f"{place}: row {entry.get('name')!r}: unknown {sorted(wrong)} or no source")
+        names = entry.pop("names", None) or [entry["name"]]
+        entry.pop("name", None)
+        entry["params"] = tuple(entry.get("params", ()))
+        rows.extend(Row(name=name, **entry) for name in names)
+    return rows
+
+
+@lru_cache(maxsize=1)
+def knowledge() -> Knowledge:
+    """The built-in tables and those of entry points ``preflight.knowledge`` (a package that holds ``*.toml``)."""
+    packages: list[Any] = ["analyzer.knowledge"]
+    packages += [point.load() for point in metadata.entry_points(group="preflight.knowledge")]
+    rows: list[Row] = []
+    for package in packages:
+        for item in sorted(resources.files(package).iterdir(), key=lambda item: item.name):
+            if item.name.endswith(".toml"):
+                rows += parse(item.read_text(encoding="utf-8"), item.name)
+    exact = {row.name: row for row in rows if "*" not in row.name}
+    return Knowledge(exact, tuple(row for row in rows if "*" in row.name))

@@ -1,0 +1,156 @@
+"""PF101 graph-retention."""
+
+from __future__ import annotations
+
+from analyzer.engine.events import Backward, Loop, Store
+from analyzer.engine.program import Program
+from analyzer.engine.trace import Gap, Trace
+from analyzer.engine.values import Ref, Tensor, Unknown, Value, nested
+from analyzer.findings import Severity
+from analyzer.fixes.edits import InsertAfter, InsertBefore, SymbolicEdit
+from analyzer.rules.base import DraftFix, Report, Rule
+
+
+class GraphRetention(Rule):
+    """A tensor is kept together with the graph that computed it.
+
+    ## Why it matters
+    A tensor with a graph keeps alive every tensor that was saved to compute its gradient. Kept in a list, a dict, an
+    attribute or a running sum over a loop, one graph per iteration piles up until the GPU is full. Where a backward
+    pass has already freed the saved tensors, only the nodes of the graph pile up: slow growth, a warning.
+
+    ## Example
+    ```python
+    for x, y in loader:
+        loss = criterion(model(x), y)
+        loss.backward()
+        total += loss
+    ```
+
+    ## Use instead
+    ```python
+        total += loss.detach()
+    ```
+    ``loss.item()`` works as well, but waits for the GPU in every iteration.
+
+    ## When it stays quiet
+    When a later backward pass goes through what was kept, when the container is filled and emptied within one forward
+    pass or one iteration, when no graph is recorded, and for numbers, sizes, metrics and detached tensors.
+
+    ## Fix safety
+    ``.detach()`` is safe where what is kept is surely a tensor and no code that can be seen or not asks for its
+    gradient: its readers get the same type on the same device.
+    """
+
+    code = "PF101"
+    name = "graph-retention"
+    alias = "TG001"
+    severity = Severity.ERROR
+    since = "0.1"
+
+    def check(self, program: Program, report: Report) -> None:
+        """A store that is carried over a loop, of a tensor whose graph no backward consumes."""
+        for store in program.of(Store):
+            loops = _carrying(program, store)
+            carrier = _carrier(program, store)
+            if not loops or carrier is None or program.consumed(store.into):
+                continue
+            if _is_emptied(program, store, loops):
+                continue
+            freed = _freed_by(program, store, carrier, loops)
+            gaps = [] if freed else _gaps(program, store, carrier)
+            because = [trace for trace in (carrier.trace, freed.trace if freed else None, loops[0].trace, store.place) if trace]
+            report(
+                store.site,
+                _message(store, freed is not None),
+                because=because,
+                gaps=gaps,
+                severity=Severity.WARNING if freed else Severity.ERROR,
+                fix=_fix(program, store, carrier, gaps),
+            )
+
+
+def _carrying(program: Program, store: Store) -> tuple[Loop, ...]:
+    """The loops over whose iterations the place lives on, if each iteration can be a batch, an epoch or a step."""
+    if not store.is_carried:
+        return ()
+    born = len(program.objects[store.into].loops) if isinstance(store.into, int) else _accumulator_depth(program, store)
+    loops = store.loops[born:]
+    return loops if any(loop.kind in {"data", "range", "while", "framework"} for loop in loops) else ()
+
+
+def _accumulator_depth(program: Program, store: Store) -> int:
+    """A running sum lives at least over its innermost loop."""
+    return max(0, len(store.loops) - 1)
+
+
+def _carrier(program: Program, store: Store) -> Tensor | Unknown | None:
+    """The case of the stored value that holds a graph; a surely recorded one first."""
+    found: list[Tensor | Unknown] = []
+    for case in _contents(store.value):
+        if isinstance(case, Tensor) and case.roots and case.graph == "yes":
+            return case
+        if isinstance(case, (Tensor, Unknown)) and case.roots:
+            found.append(case)
+    return found[0] if found else None
+
+
+def _contents(value: Value) -> list[Value]:
+    return [case for case in nested(value) if not isinstance(case, Ref)]
+
+
+def _is_emptied(program: Program, store: Store, loops: tuple[Loop, ...]) -> bool:
+    if not isinstance(store.into, int):
+        return False
+    if program.objects[store.into].is_bounded:
+        return True
+    sites = {loop.site for loop in loops}
+    return any(sites & {loop.site for loop in nest} for nest in program.emptied.get(store.into, ()))
+
+
+def _freed_by(
+    program: Program, store: Store, carrier: Tensor | Unknown, loops: tuple[Loop, ...]
+) -> Backward | None:
+    for event in program.within(Backward, store.loops[: len(store.loops) - len(loops) + 1]):
+        if event.roots & carrier.roots:
+            return event
+    return None
+
+
+def _gaps(program: Program, store: Store, carrier: Tensor | Unknown) -> list[Gap]:
+    """What could still consume an unfreed graph without our seeing it."""
+    gaps = [] if isinstance(carrier, Tensor) and carrier.graph == "yes" else [Gap.UNSEEN]
+    if program.escapes(store.into):
+        gaps.append(Gap.UNSEEN)
+    return gaps
+
+
+def _message(store: Store, freed: bool) -> str:
+    what = "this running sum" if store.how == "accumulate" else "this container"
+    if freed:
+        return (
+            f"{what.capitalize()} {{does keep}} a piece of the autograd graph of every iteration: the backward pass has "
+            "freed the saved tensors, but not the graph itself. Store `.detach()` of the tensor."
+        )
+    return (
+        f"{what.capitalize()} {{does keep}} the whole autograd graph of every iteration alive, because no backward pass "
+        "frees it: memory {will grow} until it runs out. Store `.detach()` of the tensor, or compute it under "
+        "`torch.no_grad()`."
+    )
+
+
+def _fix(program: Program, store: Store, carrier: Tensor | Unknown, gaps: list[Gap]) -> DraftFix | None:
+    """``.detach()`` on what is stored."""
+    if not isinstance(store.value, Tensor) or store.how == "item":
+        return None
+    node = program.sources.kind_of(store.site.path, store.value_at)
+    simple = node in {"Name", "Attribute", "Subscript", "Call"}
+    edits: tuple[SymbolicEdit, ...] = (InsertAfter(store.value_at, ".detach()"),)
+    if not simple:
+        edits = (InsertBefore(store.value_at, "("), InsertAfter(store.value_at, ").detach()"))
+    sure = carrier.graph == "yes" and not carrier.is_opaque if isinstance(carrier, Tensor) else False
+    trace: Trace | None = carrier.trace
+    safe = sure and not gaps and not (trace and Gap.UNSEEN in trace.gaps) and not program.escapes(store.into)
+    return DraftFix("Detach the tensor before keeping it", "safe" if safe else "unsafe", edits)
+
+
