@@ -171,6 +171,20 @@ class Sources:
         """The name of the LibCST class of a node."""
         return type(self.trees[path][1][at]).__name__
 
+    def receiver_text(self, site: Site) -> str | None:
+        """``optimizer`` of the call ``optimizer.step()``."""
+        module, nodes = self.trees[site.path]
+        call = nodes[site.at]
+        if isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute) and not call.args:
+            return module.code_for_node(call.func.value)
+        return None
+
+    def statement_of(self, site: Site) -> int | None:
+        """The number of the expression statement that a call is, if it is one."""
+        nodes = self.trees[site.path][1]
+        before = nodes[site.at - 1] if site.at else None
+        return site.at - 1 if isinstance(before, cst.Expr) and before.value is nodes[site.at] else None
+
     def text(self, site: Site) -> str:
         """The source of a site on one line, shortened."""
         module, nodes = self.trees[site.path]

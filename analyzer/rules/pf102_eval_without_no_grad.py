@@ -1,0 +1,68 @@
+"""PF102 eval-without-no-grad."""
+
+from __future__ import annotations
+
+from analyzer.engine.events import Backward, Forward
+from analyzer.engine.program import Program
+from analyzer.engine.trace import Site
+from analyzer.findings import Severity
+from analyzer.rules.base import Report, Rule
+
+
+class EvalWithoutNoGrad(Rule):
+    """A forward pass in evaluation builds a graph that nobody uses.
+
+    ## Why it matters
+    Evaluation mode (``model.eval()``) does not turn gradients off. Every forward pass saves its intermediate tensors,
+    so validation needs the memory of training, often with a larger batch.
+
+    ## Example
+    ```python
+    model.eval()
+    for x, y in val_loader:
+        correct += (model(x).argmax(1) == y).sum()
+    ```
+
+    ## Use instead
+    ```python
+    model.eval()
+    with torch.no_grad():
+        for x, y in val_loader:
+            correct += (model(x).argmax(1) == y).sum()
+    ```
+
+    ## When it stays quiet
+    Under ``no_grad`` or ``inference_mode`` in any form (decorator, context, bare statement, of the project's own, in
+    the caller), when the parameters are frozen, and when a backward pass uses the graph (adversarial examples,
+    saliency, fine-tuning with frozen statistics).
+
+    ## Fix safety
+    No automatic fix: the extent of the context is the author's choice.
+    """
+
+    code = "PF102"
+    name = "eval-without-no-grad"
+    alias = "TG002"
+    severity = Severity.WARNING
+    since = "0.1"
+
+    def check(self, program: Program, report: Report) -> None:
+        """A forward in eval mode, over data, with gradients on, in a loop without a backward: the first of each loop."""
+        seen: set[Site] = set()
+        for forward in program.of(Forward):
+            data = [index for index, loop in enumerate(forward.loops) if loop.kind == "data"]
+            if not data or forward.mode is None:
+                continue
+            if (forward.is_eval, forward.grad, forward.has_graph) != ("yes", "yes", "yes"):
+                continue
+            nest = forward.loops[: data[-1] + 1]
+            used = any(forward.site in event.roots for event in program.of(Backward))
+            if used or any(program.within(Backward, nest)) or nest[-1].site in seen:
+                continue
+            seen.add(nest[-1].site)
+            report(
+                forward.site,
+                "This forward pass in evaluation mode {does build} an autograd graph that no backward pass uses: `eval()` "
+                "does not turn gradients off. Wrap the loop in `torch.no_grad()` or `torch.inference_mode()`.",
+                because=[forward.mode, nest[-1].trace, forward.trace],
+            )

@@ -1,0 +1,99 @@
+"""PF201 missing-zero-grad."""
+
+from __future__ import annotations
+
+from analyzer.engine.events import Backward, Clear, Escape, Loop, Step
+from analyzer.engine.program import Program
+from analyzer.engine.trace import Gap
+from analyzer.findings import Severity
+from analyzer.fixes.edits import InsertStatement
+from analyzer.rules.base import DraftFix, Report, Rule
+
+
+class MissingZeroGrad(Rule):
+    """Gradients are never cleared between optimizer steps.
+
+    ## Why it matters
+    ``backward()`` adds to ``.grad``. Without a reset, every step applies the sum of all gradients since the start: the
+    loss falls for a while and then diverges, or settles somewhere wrong. Nothing fails.
+
+    ## Example
+    ```python
+    for x, y in loader:
+        loss = criterion(model(x), y)
+        loss.backward()
+        optimizer.step()
+    ```
+
+    ## Use instead
+    ```python
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = criterion(model(x), y)
+        loss.backward()
+        optimizer.step()
+    ```
+
+    ## When it stays quiet
+    When anything in the loop clears the gradients: ``zero_grad`` of the optimizer or of a module, here, in a callee or
+    in the closure given to ``step``, ``p.grad = None``; when optimizer and parameters are made anew in every
+    iteration; when a framework does it.
+
+    ## Fix safety
+    Unsafe: the step that follows applies other gradients, which is the point.
+    """
+
+    code = "PF201"
+    name = "missing-zero-grad"
+    alias = "TG003"
+    severity = Severity.ERROR
+    since = "0.1"
+
+    def check(self, program: Program, report: Report) -> None:
+        """A step and a backward in the same loop, with nothing that clears gradients in it."""
+        for step in program.of(Step):
+            if step.clears:
+                continue
+            nest, backward = _shared_loop(program, step)
+            if backward is None or len(step.born_in) >= len(nest):
+                continue
+            if any(not program.disjoint(clear.modules, step.modules) for clear in program.within(Clear, nest)):
+                continue
+            report(
+                step.site,
+                "Nothing resets the gradients between iterations of this loop: each step {will apply} the sum of all "
+                "earlier gradients. Call `zero_grad()` once per step.",
+                because=[program.objects[step.optimizer].trace, nest[-1].trace, backward.trace, step.trace]
+                if step.optimizer is not None
+                else [nest[-1].trace, backward.trace, step.trace],
+                gaps=_gaps(program, step, nest),
+                fix=_fix(program, step),
+            )
+
+
+def _shared_loop(program: Program, step: Step) -> tuple[tuple[Loop, ...], Backward | None]:
+    """The innermost loop that a step shares with a backward, over data, epochs or steps."""
+    for depth in range(len(step.loops), 0, -1):
+        nest = step.loops[:depth]
+        if nest[-1].kind == "other":
+            continue
+        backward = next(program.within(Backward, nest), None)
+        if backward is not None:
+            return nest, backward
+    return (), None
+
+
+def _gaps(program: Program, step: Step, nest: tuple[Loop, ...]) -> list[Gap]:
+    """Unseen code inside the loop that is handed the optimizer or its modules could clear them."""
+    mine = step.modules | ({step.optimizer} if step.optimizer is not None else frozenset())
+    return [Gap.UNSEEN for event in program.within(Escape, nest) if event.objects & mine][:1]
+
+
+def _fix(program: Program, step: Step) -> DraftFix | None:
+    """``zero_grad()`` right after the step."""
+    target = program.sources.receiver_text(step.site)
+    statement = program.sources.statement_of(step.site)
+    if target is None or statement is None:
+        return None
+    edit = InsertStatement("after", statement, f"{target}.zero_grad()")
+    return DraftFix("Reset the gradients after the step", "unsafe", (edit,))
