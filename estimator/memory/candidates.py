@@ -122,7 +122,7 @@ def _image_tokens(run: RunConfig, facts: ModelFacts) -> Choice:
 def _numbers(run: RunConfig, is_training: bool, method: str) -> Choices:
     is_adapter = method in ("lora", "qlora", "other")
     if not is_training or is_adapter:
-        precision = _open("pure-bf16", cheapest=("pure-bf16",))
+        precision = _open("pure-bf16", cheapest=("fp8",) if not is_training else ())
     else:
         precision = _open("amp-bf16", "pure-bf16", "fp32")
     optimizer = _open("adamw", cheapest=("sgd",)) if is_training else _fixed("sgd")

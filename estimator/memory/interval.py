@@ -120,8 +120,8 @@ def compute(found: candidates.Choices, architecture: str) -> Computed:
 
 
 def _interval(floor: float, low: float, point: float, high: float) -> Interval:
-    """Quantiles may cross where few rows were measured: order is restored, and the floor never leads."""
-    low = min(low, point)
-    high = max(high, point)
-    floor = min(floor, low)
-    return Interval(int(floor), int(low), int(point), int(high))
+    """Quantiles may cross where few rows were measured, and a fitted end may undercut what must be live: the floor is
+    an argument, the quantiles are experience, so the floor wins."""
+    low = max(min(low, point), floor)
+    point = max(point, low)
+    return Interval(int(floor), int(low), int(point), int(max(high, point)))
