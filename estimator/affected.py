@@ -28,15 +28,25 @@ def affected(base: Files, head: Files, changed: Collection[str], targets: Mappin
     found: list[Impact] = []
     for path in candidates(head, first):
         unread: list[Skipped] = []
-        touched = _touched(base, head, path, frozenset(changed), labels, unread)
+        try:
+            found += _of_file(base, head, path, frozenset(changed), labels, unread)
+        except Exception as error:  # noqa: BLE001  boundary: one file must not hide the others, and the note is shown
+            unread.append(Skipped(path, f"launches not compared: {type(error).__name__} in Preflight (please report)"))
         if path in changed or b"#SBATCH" in (head.read(path) or b""):
             notes += unread  # an unchanged script that is no job is nobody's business in this review
-        if touched:
-            before = _launches(base, read(base, path, labels), [])
-            found += [impact for launches in touched if (impact := _impact(launches, before)) is not None]
     impacts = Impacts(found)
     impacts.notes = tuple(dict.fromkeys(notes))
     return impacts
+
+
+def _of_file(
+    base: Files, head: Files, path: str, changed: frozenset[str], labels: Mapping[str, str], notes: list[Skipped]
+) -> list[Impact]:
+    touched = _touched(base, head, path, changed, labels, notes)
+    if not touched:
+        return []
+    before = _launches(base, read(base, path, labels), [])
+    return [impact for readings in touched if (impact := _impact(readings, before)) is not None]
 
 
 def _touched(

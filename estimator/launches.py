@@ -136,8 +136,6 @@ def resolved(files: Files, config: LaunchConfig, notes: list[Skipped]) -> tuple[
         return tuple(_estimated(config, run) for run in resolve(files, config))
     except PreflightError as error:
         notes.append(Skipped(config.path, f"line {config.line}: {error}"))
-    except NotImplementedError:
-        raise
     except Exception as error:  # noqa: BLE001  boundary: one launch must not hide the others, and the note is shown
         reason = f"line {config.line}: {type(error).__name__} in Preflight while following the command (please report)"
         notes.append(Skipped(config.path, reason))
