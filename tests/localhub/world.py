@@ -144,7 +144,8 @@ def build(server: Server, tmp: Path, *, webhook_url: str = "http://127.0.0.1:9/w
         repo = hub.add_repository("acme/trainer", source)
         repo.roles |= {"dana": "write", "olga": "read"}
         installation = hub.install(app, repo.owner)
-        hub.account("mallory")
+        for login in ("olga", "mallory"):
+            hub.account(login)
         pull = people.open_pull(
             server.service,
             repo,

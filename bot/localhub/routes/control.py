@@ -100,6 +100,20 @@ def push(owner: str, repo: str) -> Response:
     return jsonify({"sha": sha})
 
 
+@routes.post("/repos/<owner>/<repo>/forks")
+def fork(owner: str, repo: str) -> tuple[Response, int]:
+    with hub().lock:
+        made = people.fork(service(), _repo(owner, repo), _user(json_body()))
+        return jsonify(repos.repository(hub().urls, made)), 201
+
+
+@routes.delete("/repos/<owner>/<repo>/pulls/<int:number>/head")
+def delete_head(owner: str, repo: str, number: int) -> tuple[str, int]:
+    with hub().lock:
+        people.delete_fork(service(), _pull(owner, repo, number))
+    return "", 204
+
+
 @routes.post("/repos/<owner>/<repo>/pulls")
 def open_pull(owner: str, repo: str) -> tuple[Response, int]:
     body = json_body()
@@ -112,6 +126,7 @@ def open_pull(owner: str, repo: str) -> tuple[Response, int]:
             base=_needed(body, "base"),
             head=_needed(body, "head"),
             author=_user(body),
+            head_repo=hub().repository(*body["head_repo"].split("/", 1)) if "head_repo" in body else None,
             is_draft=body.get("draft", False),
         )
         return jsonify(pulls.full(hub(), pull)), 201
@@ -196,6 +211,12 @@ def deliveries() -> Response:
     return jsonify([delivery_item(one) for one in found])
 
 
+@routes.get("/deliveries/payloads")
+def payloads() -> Response:
+    found = sorted(hub().rows.deliveries.values(), key=lambda one: one.id)
+    return jsonify([{"event": one.event, "action": one.action, "payload": one.payload} for one in found])
+
+
 @routes.post("/deliveries/<int:delivery_id>/redeliver")
 def redeliver(delivery_id: int) -> Response:
     with hub().lock:
@@ -220,6 +241,11 @@ def add_fault() -> tuple[Response, int]:
 def clear_faults() -> tuple[str, int]:
     service().faults.clear()
     return "", 204
+
+
+@routes.get("/recording/size")
+def recording_size() -> Response:
+    return jsonify({"size": len(service().recorder.all())})
 
 
 @routes.get("/recording")
