@@ -53,7 +53,9 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-_IN_FSTRING = re.compile(rb"(?P<open>[{(\[])|(?P<close>[)\]}])|(?P<deeper>[-+*/%@&|^~<>.]|\b(?:not|and|or|if|lambda)\b)")
+_IN_FSTRING = re.compile(
+    rb"(?P<open>[{(\[])|(?P<close>[)\]}])|(?P<deeper>[-+*/%@&|^~<>.]|\b(?:not|and|or|if|lambda)\b)"
+)
 _STARTS_STATEMENT = re.compile(
     rb"(?:class|def|import|return|while|with|try|raise|pass|break|continue|global|nonlocal|assert|del|except|finally)\b"
 )

@@ -1,0 +1,121 @@
+"""Findings hidden by a comment. What is hidden is counted, with the reason that was given.
+
+    loss_sum += loss          # preflight: ignore[PF101] freed two lines below
+    loss_sum += loss          # noqa: PF101
+    # preflight: ignore-file[PF101, TG014] generated
+
+A comment counts on every line of the finding's statement, or alone on the line above it. Strings never count: comments
+are read from tokens. PF501 blocks a merge and answers to policy, not to comments.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import tokenize
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from analyzer.findings import Finding, Suppressed
+from analyzer.nesting import decode
+
+NEVER = frozenset({"PF501"})
+_OURS = re.compile(r"#\s*preflight:\s*ignore(?P<file>-file)?\s*(?:\[(?P<codes>[^\]]*)\])?\s*(?P<reason>[^#]*)", re.I)
+_NOQA = re.compile(r"#\s*noqa\b(?:\s*:\s*(?P<codes>[A-Z]+[0-9]+(?:[,\s]+[A-Z]+[0-9]+)*))?(?P<reason>[^#]*)", re.I)
+_LAYOUT = frozenset({tokenize.NL, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER, tokenize.ENCODING})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comment:
+    """One suppression. No `codes` means every rule; `line` is where it stands."""
+
+    source: Literal["comment", "noqa", "file"]
+    codes: frozenset[str]
+    reason: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Comments:
+    behind: dict[int, list[Comment]]  # first line of a statement -> comments on any of its lines
+    alone: dict[int, list[Comment]]  # line -> comments with nothing else on that line
+    whole_file: list[Comment]
+    statements: dict[int, tuple[int, int]]  # physical line -> first and last line of its statement
+
+
+def apply(path: str, source: bytes, findings: Sequence[Finding]) -> tuple[tuple[Finding, ...], tuple[Suppressed, ...]]:
+    """The findings that stay, and a record of each one that a comment in `source` hides."""
+    if not findings or not re.search(rb"noqa|preflight", source, re.I):
+        return tuple(findings), ()
+    comments = _read(source)
+    kept: list[Finding] = []
+    hidden: list[Suppressed] = []
+    for finding in findings:
+        comment = None if finding.rule in NEVER else _covering(finding, comments)
+        if comment is None:
+            kept.append(finding)
+        else:
+            hidden.append(Suppressed(finding.rule, path, finding.line, comment.source, comment.reason))
+    return tuple(kept), tuple(hidden)
+
+
+def _covering(finding: Finding, comments: _Comments) -> Comment | None:
+    first, _ = comments.statements.get(finding.line, (finding.line, finding.line))
+    near = [*comments.behind.get(first, ()), *comments.alone.get(first - 1, ())]
+    names = _names(finding.rule)
+    for comment in (*near, *comments.whole_file):
+        if not comment.codes or comment.codes & names:
+            return comment
+    return None
+
+
+def _names(code: str) -> frozenset[str]:
+    from analyzer.catalogue import aliases
+
+    return frozenset({code, *(alias for alias, of in aliases().items() if of == code)})
+
+
+def _read(source: bytes) -> _Comments:
+    found = _Comments({}, {}, [], {})
+    first: int | None = None  # line on which the current statement began
+    waiting: list[Comment] = []
+    for token in _tokens(source):
+        line = token.start[0]
+        if token.type == tokenize.COMMENT:
+            comments = list(_parse(token.string, line))
+            found.whole_file.extend(comment for comment in comments if comment.source == "file")
+            near = [comment for comment in comments if comment.source != "file"]
+            if first is None:
+                found.alone.setdefault(line, []).extend(near)
+            else:
+                waiting += near
+        elif token.type == tokenize.NEWLINE:
+            start = first or line
+            found.statements.update(dict.fromkeys(range(start, line + 1), (start, line)))
+            found.behind.setdefault(start, []).extend(waiting)
+            first, waiting = None, []
+        elif token.type not in _LAYOUT:
+            first = first or line
+    return found
+
+
+def _parse(text: str, line: int) -> Iterable[Comment]:
+    for match in _OURS.finditer(text):
+        codes = frozenset(re.findall(r"[A-Z]+[0-9]+", (match["codes"] or "").upper()))
+        if match["codes"] is not None and not codes:
+            continue  # `ignore[]` or a name we do not know hides nothing
+        yield Comment(
+            source="file" if match["file"] else "comment", codes=codes, reason=match["reason"].strip(), line=line
+        )
+    for match in _NOQA.finditer(text):
+        codes = frozenset(re.findall(r"[A-Z]+[0-9]+", (match["codes"] or "").upper()))
+        yield Comment(source="noqa", codes=codes, reason=match["reason"].strip(" -—:"), line=line)
+
+
+def _tokens(source: bytes) -> Iterable[tokenize.TokenInfo]:
+    """The tokens up to the first thing that `tokenize` cannot read: comments above it still count."""
+    try:
+        yield from tokenize.generate_tokens(io.StringIO(decode(source)).readline)
+    except (tokenize.TokenError, SyntaxError, ValueError):
+        return
