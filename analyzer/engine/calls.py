@@ -35,6 +35,7 @@ from analyzer.engine.values import (
 )
 from analyzer.knowledge.schema import Row
 from analyzer.syntax import ir
+from analyzer.syntax.scope import target_names
 
 OFF = "is off"
 _TRI: dict[bool | None, Tri] = {True: "yes", False: "no", None: "maybe"}
@@ -124,7 +125,8 @@ class Calls(Expressions):
                 if isinstance(case, Func):
                     self.run_function(replace(case, bound=ref), args, at, state)
         else:
-            for name, value in args.keywords.items():
+            names = [name for each in cls.node.body if isinstance(each, ir.Assign) for name in fields_of(each)]
+            for name, value in (*zip(names, args.positional, strict=False), *args.keywords.items()):
                 state.set((ref.obj, name), value)
 
     def kind_of(self, cls: Class, depth: int = 0) -> str:
@@ -243,10 +245,10 @@ class Calls(Expressions):
     # --- libraries --------------------------------------------------------------------------------------------
 
     def call_external(self, callee: External, args: Args, at: int, state: State) -> Value:
-        from analyzer.knowledge.overlays import builtins
+        from analyzer.knowledge import overlays
 
-        self.saw(callee.name, args, at)
-        special = builtins.FUNCTIONS.get(callee.name)
+        self.saw(callee.name, args, at, External(callee.name.rpartition(".")[0]))
+        special = overlays.function(callee.name)
         if special is not None:
             return special(self, args, at, state)
         row = self.knowledge.row(callee.name)
@@ -255,13 +257,14 @@ class Calls(Expressions):
         return self.call_unseen(callee, args, at, state, f"`{callee.name}` was not read")
 
     def call_method(self, method: Method, args: Args, at: int, state: State) -> Value:
-        from analyzer.knowledge.overlays import builtins
+        from analyzer.knowledge import overlays
 
         receiver, kind = method.receiver, self.receiver_kind(method.receiver)
         self.saw(f"*.{method.name}", args, at, receiver)
-        special = builtins.METHODS.get((kind, method.name))
+        special = overlays.method(kind, method.name)
         if special is not None and isinstance(receiver, Ref):
             return special(self, receiver, args, at, state)
+        self.clears_unknown(method, at)
         row = self.knowledge.row(f"{kind}.{method.name}") if kind else None
         if row is not None:
             return self.apply_row(row, f"{kind}.{method.name}", receiver, args, at, state)
@@ -271,6 +274,13 @@ class Calls(Expressions):
         if isinstance(receiver, (Const, Scalar)):
             return Scalar()
         return self.call_unseen(method, args, at, state, f"`.{method.name}` was not read")
+
+    def clears_unknown(self, method: Method, at: int) -> None:
+        """``zero_grad`` of something unknown, or ``p.grad.zero_()``, clears gradients of something."""
+        is_grad = isinstance(method.receiver, (Tensor, Method)) and method.name == "zero_"
+        if is_grad or (method.name == "zero_grad" and not isinstance(method.receiver, Ref)):
+            modules = method.receiver.param_of if isinstance(method.receiver, Tensor) else frozenset()
+            self.emit(Clear, at, None, modules=modules)
 
     def receiver_kind(self, receiver: Value) -> str:
         if isinstance(receiver, Ref):
@@ -453,6 +463,11 @@ GRAD_OFF = (GRAD[0], OFF)
 def roots_of(case: Value) -> frozenset[Site]:
     """The graphs an atom may hold."""
     return case.roots if isinstance(case, (Tensor, Unknown)) else frozenset()
+
+
+def fields_of(node: ir.Assign) -> list[str]:
+    """The field that an annotated assignment in a class body declares."""
+    return list(target_names(node.targets[0])) if node.annotation is not None else []
 
 
 def frame_for(func: Func, scope: ObjectId) -> Frame:

@@ -450,7 +450,7 @@ class Expressions(Machine):
             obj = self.obj(ref)
             self.emit(
                 Store, node.at if at is None else at, first_trace(value), value=value, value_at=node.at, into=ref.obj,
-                how=how, is_carried=len(obj.loops) < len(self.loops) and obj.forwards >= self.forwards, freed="maybe",
+                how=how, is_carried=len(obj.loops) < len(self.loops) and obj.forwards == 0, freed="maybe",
                 place=obj.trace,
             )  # fmt: skip
 

@@ -171,6 +171,7 @@ class Interpreter(Calls):
         """``total += loss``: carried when what is added to already holds an earlier iteration's sum."""
         tag = ("accumulator", self.site(node.at))
         carried = any(isinstance(case, (Tensor, Unknown)) and tag in case.via for case in left.cases)
+        carried = carried and (self.forwards == 0 or isinstance(node.target, ir.Attribute))
         trace = start(self.site(node.at), "added to what earlier iterations left")
         self.emit(
             Store, node.at, next((case.trace for case in value.cases if carries(case)), value.trace), value=value,

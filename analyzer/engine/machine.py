@@ -43,6 +43,7 @@ class Obj:
     element: Value | None = None
     arguments: tuple[tuple[str, Value], ...] = ()
     is_bounded: bool = False
+    call: int | None = None
 
 
 @dataclass(slots=True)
@@ -120,6 +121,7 @@ class Machine(ABC):
         trace: Trace = facts.pop("trace", None) or start(self.site(at), note, gap)
         whole = (self.frame.path, at, key, self.calls[-3:])
         obj = self.interned.get(whole)
+        facts.setdefault("call", self.interned.get(("call", self.site(at), self.calls)))
         record = Obj(kind, facts.pop("cls", None), self.loops, trace, self.forwards, **facts)
         if obj is None:
             obj = len(self.objects)

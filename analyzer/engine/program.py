@@ -37,14 +37,22 @@ class Program(Interpreter):
 
     def run_target(self, path: str) -> None:
         """Interpret one file and everything it reaches."""
+        self.run_rest(path, self.run_main(path))
+
+    def run_main(self, path: str) -> State:
+        """Run a file as ``python FILE`` does."""
+        state = State({})
         unit = self.unit(path)
         if unit is None:
-            return
-        state = State({})
+            return state
         scope = self.new_scope(("module", path), None)
         self.modules[path] = scope
         self.guarded(path, lambda: self.run_module(unit, scope, state, is_main=True))
-        self.frames.clear()
+        return state
+
+    def run_rest(self, path: str, state: State) -> None:
+        """The functions and methods of a file that nobody called."""
+        scope = self.modules.get(path)
         for value in [held for (obj, _), held in list(state.held.items()) if obj == scope]:
             for case in value.cases:
                 self.run_uncalled(case, path, state)

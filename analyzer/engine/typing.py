@@ -35,6 +35,9 @@ def parameter_value(machine: Machine, param: ir.Param, node: ir.FunctionDef, sta
         note = f"`{param.name}` is used as {'an optimizer' if kind == 'Optimizer' else 'a module'}"
         return machine.create(("parameter", param.name), param.at, kind, note, gap=Gap.CONVENTION)
     site = machine.site(param.at)
+    if "for" in uses:
+        note = f"`{param.name}` is iterated over"
+        return Iterable_(Tensor(is_opaque=True, is_batch=True), trace=start(site, note, Gap.CONVENTION))
     return Unknown("a parameter", Gap.UNSEEN, trace=start(site, f"parameter `{param.name}`", Gap.UNSEEN))
 
 
@@ -64,7 +67,3 @@ def _kind_by_use(uses: frozenset[str]) -> str | None:
         return "Optimizer"
     return None
 
-
-def batches() -> Value:
-    """A loader nobody described: an iterable of batches."""
-    return Iterable_(Tensor(is_opaque=True, is_batch=True))

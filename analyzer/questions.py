@@ -1,0 +1,114 @@
+"""The estimator's question: which values reach these calls? Answered by the same interpreter as the rules."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import libcst as cst
+
+from analyzer.api import Argument, CallSite, Files, Known, Origin, Ref, Unseen
+from analyzer.engine import values
+from analyzer.engine.events import CallSeen
+from analyzer.engine.program import Program, Sources
+from analyzer.engine.trace import Site, Trace
+from analyzer.knowledge.overlays.arguments import ARGV
+from analyzer.knowledge.schema import knowledge
+from analyzer.pipeline import quiet_collector
+from analyzer.positions import spans
+from analyzer.project import Project
+
+
+def call_sites(
+    files: Files, entry: str, callees: Collection[str], argv: Sequence[tuple[str, Origin]]
+) -> tuple[CallSite, ...]:
+    """See `analyzer.api.call_sites`."""
+    with quiet_collector():
+        sources = Sources(Project(files))
+        program = Program(sources.project, knowledge(), sources)
+        program.argv, program.wanted = argv, frozenset(callees)
+        state = program.run_main(entry)
+        if not any(program.of(CallSeen)):
+            program.run_rest(entry, state)
+        return _Answer(program, argv).sites()
+
+
+class _Answer:
+    """Translates the engine's values into the contract's."""
+
+    def __init__(self, program: Program, argv: Sequence[tuple[str, Origin]]) -> None:
+        self.program = program
+        self.argv = argv
+        self.lines: dict[Site, int] = {}
+
+    def sites(self) -> tuple[CallSite, ...]:
+        events = list(self.program.of(CallSeen))
+        self.locate({event.site for event in events} | {site for event in events for site in _sites(event)})
+        return tuple(self.site(event) for event in events)
+
+    def locate(self, sites: set[Site]) -> None:
+        """Lines of everything an answer names, one pass per file."""
+        for path in {site.path for site in sites} & self.program.sources.trees.keys():
+            module, nodes = self.program.sources.trees[path]
+            wanted: dict[int, cst.CSTNode] = {site.at: nodes[site.at] for site in sites if site.path == path}
+            places = spans(module, path, set(wanted.values()))
+            for at, node in wanted.items():
+                if node in places:
+                    self.lines[Site(path, at)] = places[node].start.line
+
+    def site(self, event: CallSeen) -> CallSite:
+        arguments = {str(index): self.values(value, event.site) for index, value in enumerate(event.args)}
+        arguments.update({name: self.values(value, event.site) for name, value in event.keywords})
+        receiver = self.values(event.receiver, event.site) if event.receiver is not None else ()
+        return CallSite(event.number, event.callee, arguments, receiver, self.origin(event.trace, event.site))
+
+    def values(self, value: values.Value, site: Site) -> tuple[Argument, ...]:
+        return tuple(self.value(case, site) for case in value.cases)
+
+    def value(self, case: values.Value, site: Site) -> Argument:
+        origin = self.origin(case.trace, site)
+        if isinstance(case, values.Const):
+            return self.known(case, site)
+        if isinstance(case, values.External):
+            return Ref(case.name, None, origin)
+        if isinstance(case, values.Class):
+            return Ref(case.node.name, None, origin)
+        if isinstance(case, values.Ref):
+            return self.object(case, origin)
+        if isinstance(case, values.Tuple) and all(isinstance(item, values.Const) for item in case.items):
+            return Known(tuple(item.value for item in case.items if isinstance(item, values.Const)), origin)
+        if isinstance(case, values.Unknown):
+            return Unseen(case.reason, origin)
+        return Unseen("computed when the program runs", origin)
+
+    def known(self, case: values.Const, site: Site) -> Argument:
+        overrides = tuple(
+            item for item in (self.known(each, site) for each in case.overrides) if isinstance(item, Known)
+        )
+        if isinstance(case.value, (int, float, str, bool, tuple)) or case.value is None:
+            return Known(case.value, self.origin(case.trace, site), overrides)
+        return Unseen("a constant of another type", self.origin(case.trace, site))
+
+    def object(self, ref: values.Ref, origin: Origin) -> Argument:
+        obj = self.program.objects[ref.obj]
+        name = obj.name or (obj.cls.node.name if obj.cls else obj.kind)
+        return Ref(name, obj.call, origin)
+
+    def origin(self, trace: Trace | None, site: Site) -> Origin:
+        place = trace.site if trace is not None else site
+        if place.path == ARGV:
+            return self.argv[place.at][1]
+        text = trace.note if trace is not None and trace.note != "here" else ""
+        return Origin(place.path, self.lines.get(place, 1), text)
+
+
+def _sites(event: CallSeen) -> list[Site]:
+    found: list[Site] = []
+    given = [*event.args, *(value for _, value in event.keywords), *([event.receiver] if event.receiver else [])]
+    for value in given:
+        for case in value.cases:
+            found += [case.trace.site] if case.trace else []
+            if isinstance(case, values.Const):
+                found += [each.trace.site for each in case.overrides if each.trace]
+    return found
+
+
