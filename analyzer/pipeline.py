@@ -8,7 +8,7 @@ import pkgutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-
+from typing import Any
 
 import analyzer.rules
 from analyzer.api import Files, Options
@@ -63,10 +63,10 @@ def finish(
     return Report(num_files=len(targets), skipped=skipped, findings=tuple(kept), suppressed=tuple(hidden))
 
 
-def optional(module: str, name: str) -> object | None:
+def optional(module: str, name: str) -> Any | None:
     """A stage that another room provides."""
     try:
-        return getattr(importlib.import_module(module), name)  # type: ignore[no-any-return]
+        return getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError):
         return None
 
@@ -77,7 +77,7 @@ def analyze_one(
     """The findings that the program starting at one file shows, in any target."""
     source = sources.project.read(path)
     may_matter = optional("analyzer.screen", "may_matter")
-    if source is not None and may_matter is not None and not may_matter(source):  # type: ignore[operator]
+    if source is not None and may_matter is not None and not may_matter(source):
         return
     program = Program(sources.project, knowledge(), sources)
     program.run_target(path)
@@ -134,7 +134,7 @@ def catalogue() -> tuple[type[Rule], ...]:
     """Every rule, built in and third-party."""
     collect = optional("analyzer.catalogue", "rules")
     if collect is not None:
-        return tuple(collect())  # type: ignore[operator]
+        return tuple(collect())
     for module in pkgutil.iter_modules(analyzer.rules.__path__):
         importlib.import_module(f"analyzer.rules.{module.name}")
     return tuple(sorted(Rule.__subclasses__(), key=lambda rule: rule.code))
@@ -158,5 +158,3 @@ def quiet_collector() -> Iterator[None]:
         sys.setrecursionlimit(limit)
         if enabled:
             gc.enable()
-
-

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 import libcst as cst
 
 from analyzer.api import Argument, CallSite, Files, Known, Origin, Ref, Unseen
-from analyzer.engine import values
+from analyzer.engine import values as engine
 from analyzer.engine.events import CallSeen
 from analyzer.engine.program import Program, Sources
 from analyzer.engine.trace import Site, Trace
@@ -61,26 +61,26 @@ class _Answer:
         receiver = self.values(event.receiver, event.site) if event.receiver is not None else ()
         return CallSite(event.number, event.callee, arguments, receiver, self.origin(event.trace, event.site))
 
-    def values(self, value: values.Value, site: Site) -> tuple[Argument, ...]:
+    def values(self, value: engine.Value, site: Site) -> tuple[Argument, ...]:
         return tuple(self.value(case, site) for case in value.cases)
 
-    def value(self, case: values.Value, site: Site) -> Argument:
+    def value(self, case: engine.Value, site: Site) -> Argument:
         origin = self.origin(case.trace, site)
-        if isinstance(case, values.Const):
+        if isinstance(case, engine.Const):
             return self.known(case, site)
-        if isinstance(case, values.External):
+        if isinstance(case, engine.External):
             return Ref(case.name, None, origin)
-        if isinstance(case, values.Class):
+        if isinstance(case, engine.Class):
             return Ref(case.node.name, None, origin)
-        if isinstance(case, values.Ref):
+        if isinstance(case, engine.Ref):
             return self.object(case, origin)
-        if isinstance(case, values.Tuple) and all(isinstance(item, values.Const) for item in case.items):
-            return Known(tuple(item.value for item in case.items if isinstance(item, values.Const)), origin)
-        if isinstance(case, values.Unknown):
+        if isinstance(case, engine.Tuple) and all(isinstance(item, engine.Const) for item in case.items):
+            return Known(tuple(item.value for item in case.items if isinstance(item, engine.Const)), origin)
+        if isinstance(case, engine.Unknown):
             return Unseen(case.reason, origin)
         return Unseen("computed when the program runs", origin)
 
-    def known(self, case: values.Const, site: Site) -> Argument:
+    def known(self, case: engine.Const, site: Site) -> Argument:
         overrides = tuple(
             item for item in (self.known(each, site) for each in case.overrides) if isinstance(item, Known)
         )
@@ -88,7 +88,7 @@ class _Answer:
             return Known(case.value, self.origin(case.trace, site), overrides)
         return Unseen("a constant of another type", self.origin(case.trace, site))
 
-    def object(self, ref: values.Ref, origin: Origin) -> Argument:
+    def object(self, ref: engine.Ref, origin: Origin) -> Argument:
         obj = self.program.objects[ref.obj]
         name = obj.name or (obj.cls.node.name if obj.cls else obj.kind)
         return Ref(name, obj.call, origin)
@@ -107,8 +107,6 @@ def _sites(event: CallSeen) -> list[Site]:
     for value in given:
         for case in value.cases:
             found += [case.trace.site] if case.trace else []
-            if isinstance(case, values.Const):
+            if isinstance(case, engine.Const):
                 found += [each.trace.site for each in case.overrides if each.trace]
     return found
-
-

@@ -7,7 +7,7 @@ from typing import Any
 
 from analyzer.engine.evaluate import CONTAINERS, Expressions, carries, combine
 from analyzer.engine.events import Backward, CallSeen, Clear, Escape, Forward, Loss, Step
-from analyzer.engine.machine import MAX_DEPTH, Args, Frame, unseen
+from analyzer.engine.machine import MAX_DEPTH, Args, Frame
 from analyzer.engine.state import FALSE, GRAD, State, merge
 from analyzer.engine.trace import Gap, Site, start
 from analyzer.engine.values import (
@@ -96,7 +96,8 @@ class Calls(Expressions):
         if isinstance(case, Func):
             return self.run_function(case, args, at, state)
         if isinstance(case, Partial):
-            whole = Args((*case.args, *args.positional), {**dict(case.keywords), **args.keywords}, has_more=args.has_more)
+            keywords = {**dict(case.keywords), **args.keywords}
+            whole = Args((*case.args, *args.positional), keywords, has_more=args.has_more)
             return self.call(case.func, whole, at, state)
         if isinstance(case, Class):
             return self.instantiate(case, args, at, state)
@@ -238,7 +239,7 @@ class Calls(Expressions):
         if frozen and graph == "yes" and not any(carries(case) for case in incoming):
             graph = "no"
         roots = frozenset(root for case in incoming for root in roots_of(case)) | {self.site(at)}
-        via = frozenset(v for case in incoming for v in case.via)  # type: ignore[attr-defined]
+        via = frozenset(v for case in incoming for v in case.via)
         trace = start(self.site(at), "this module has parameters", self.gap_of(ref))
         return Tensor(graph, limited(roots) if graph != "no" else frozenset(), via, is_opaque=is_opaque, trace=trace)
 
@@ -250,7 +251,8 @@ class Calls(Expressions):
         self.saw(callee.name, args, at, External(callee.name.rpartition(".")[0]))
         special = overlays.function(callee.name)
         if special is not None:
-            return special(self, args, at, state)
+            result: Value = special(self, args, at, state)
+            return result
         row = self.knowledge.row(callee.name)
         if row is not None:
             return self.apply_row(row, callee.name, None, args, at, state)
@@ -263,7 +265,8 @@ class Calls(Expressions):
         self.saw(f"*.{method.name}", args, at, receiver)
         special = overlays.method(kind, method.name)
         if special is not None and isinstance(receiver, Ref):
-            return special(self, receiver, args, at, state)
+            answer: Value = special(self, receiver, args, at, state)
+            return answer
         self.clears_unknown(method, at)
         row = self.knowledge.row(f"{kind}.{method.name}") if kind else None
         if row is not None:
@@ -384,7 +387,8 @@ class Calls(Expressions):
         elif name in {"eval", "train"}:
             wants = const(True) if name == "eval" else self.negated(args.at(0, "mode"))
             known = truth(wants)
-            flag = Scalar("bool") if known is None else const(known, start(self.site(at), f"`.{name}()` is called here"))
+            note = start(self.site(at), f"`.{name}()` is called here")
+            flag: Value = Scalar("bool") if known is None else const(known, note)
             self.each_object(subject, lambda ref: self.switch(ref, "is eval", flag, state))
         elif name == "requires-grad":
             flag = self.negated(args.at(0, "requires_grad"))

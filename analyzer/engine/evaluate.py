@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -38,10 +38,71 @@ from analyzer.syntax import ir
 
 _COMPARISONS = {"==", "!=", "<", "<=", ">", ">=", "in", "not in", "is", "is not"}
 _BUILTINS = frozenset(
-    "print len range enumerate zip sum min max float int str bool list tuple dict set sorted reversed map filter abs "
-    "isinstance getattr setattr hasattr iter next super any all round open type id repr object property staticmethod "
-    "classmethod Exception ValueError RuntimeError KeyError StopIteration NotImplementedError NotImplemented vars "
-    "callable input format divmod pow hash frozenset bytes exit quit dir globals locals issubclass slice complex".split()
+    [
+        "print",
+        "len",
+        "range",
+        "enumerate",
+        "zip",
+        "sum",
+        "min",
+        "max",
+        "float",
+        "int",
+        "str",
+        "bool",
+        "list",
+        "tuple",
+        "dict",
+        "set",
+        "sorted",
+        "reversed",
+        "map",
+        "filter",
+        "abs",
+        "isinstance",
+        "getattr",
+        "setattr",
+        "hasattr",
+        "iter",
+        "next",
+        "super",
+        "any",
+        "all",
+        "round",
+        "open",
+        "type",
+        "id",
+        "repr",
+        "object",
+        "property",
+        "staticmethod",
+        "classmethod",
+        "Exception",
+        "ValueError",
+        "RuntimeError",
+        "KeyError",
+        "StopIteration",
+        "NotImplementedError",
+        "NotImplemented",
+        "vars",
+        "callable",
+        "input",
+        "format",
+        "divmod",
+        "pow",
+        "hash",
+        "frozenset",
+        "bytes",
+        "exit",
+        "quit",
+        "dir",
+        "globals",
+        "locals",
+        "issubclass",
+        "slice",
+        "complex",
+    ]
 )
 CONTAINERS = ("list", "dict", "set", "deque", "Data")
 
@@ -181,8 +242,8 @@ class Expressions(Machine):
         return Scalar() if isinstance(case, (Const, Scalar)) else self.element(case, at, state)
 
     def tuple_item(self, case: Tuple, index: Value) -> Value:
-        if isinstance(index, Const) and isinstance(index.value, int) and -len(case.items) <= index.value < len(case.items):
-            return case.items[index.value]
+        if isinstance(index, Const) and isinstance(index.value, int) and abs(index.value) <= len(case.items):
+            return case.items[index.value] if index.value < len(case.items) else union(case.items)
         return case if isinstance(index, Scalar) and index.kind == "slice" else union(case.items)
 
     def container_item(self, ref: Ref, index: Value, at: int, state: State) -> Value:
@@ -296,7 +357,8 @@ class Expressions(Machine):
                 return one
             if isinstance(one, Tuple) and isinstance(two, Tuple):
                 return Tuple((*one.items, *two.items))
-            return self.plain(one, at) if isinstance(one, Method) or isinstance(two, Method) else Scalar()
+            unknown = next((case for case in (one, two) if isinstance(case, Method)), None)
+            return self.plain(unknown, at) if unknown is not None else Scalar()
         return combine(carriers)
 
     def plain(self, case: Method, at: int) -> Value:
@@ -481,7 +543,7 @@ def first_trace(value: Value) -> Any:
     return value.trace
 
 
-def combine(cases: list[Value]) -> Value:
+def combine(cases: Sequence[Value]) -> Value:
     """What an operation on tensors and unknowns gives."""
     roots: frozenset[Site] = frozenset()
     via: frozenset[object] = frozenset()

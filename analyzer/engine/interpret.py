@@ -343,7 +343,8 @@ class Interpreter(Calls):
             result = self.run_function(decorator, Args((value,)), at, state)
             return result if isinstance(result, (Func, Class)) else value
         return union(
-            replace(case, wrappers=(*case.wrappers, decorator)) if isinstance(case, Func) else case for case in value.cases
+            replace(case, wrappers=(*case.wrappers, decorator)) if isinstance(case, Func) else case
+            for case in value.cases
         )
 
     def define_class(self, node: ir.ClassDef, state: State) -> State:
@@ -390,7 +391,9 @@ class Interpreter(Calls):
                 if inner is not None and inner_scope is not None:
                     value = PyModule(inner, inner_scope)
             fallback = External(f"{node.module}.{name}") if not found else None
-            state.set((self.frame.scope, bound), value or fallback or unseen(f"`{name}` of {found}", self.site(node.at)))
+            state.set(
+                (self.frame.scope, bound), value or fallback or unseen(f"`{name}` of {found}", self.site(node.at))
+            )
         return state
 
     # --- functions --------------------------------------------------------------------------------------------
@@ -445,7 +448,10 @@ class Interpreter(Calls):
         ends = [end, *(path for _, path in frame.returns)]
         if func.node.is_generator:
             value: Value = Iterable_(union(value for value, _ in frame.yields) if frame.yields else Scalar())
-            if any(isinstance(w, External) and w.name.endswith("contextmanager") for w in func.wrappers) and frame.yields:
+            if (
+                any(isinstance(w, External) and w.name.endswith("contextmanager") for w in func.wrappers)
+                and frame.yields
+            ):
                 state.held = frame.yields[0][1].held
                 return value
         else:

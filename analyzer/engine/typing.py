@@ -66,4 +66,3 @@ def _kind_by_use(uses: frozenset[str]) -> str | None:
     if "step" in uses and "()" not in uses:
         return "Optimizer"
     return None
-

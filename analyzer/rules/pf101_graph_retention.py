@@ -59,7 +59,9 @@ class GraphRetention(Rule):
                 continue
             freed = _freed_by(program, store, carrier, loops)
             gaps = [] if freed else _gaps(program, store, carrier)
-            because = [trace for trace in (carrier.trace, freed.trace if freed else None, loops[0].trace, store.place) if trace]
+            because = [
+                trace for trace in (carrier.trace, freed.trace if freed else None, loops[0].trace, store.place) if trace
+            ]
             report(
                 store.site,
                 _message(store, freed is not None),
@@ -108,9 +110,7 @@ def _is_emptied(program: Program, store: Store, loops: tuple[Loop, ...]) -> bool
     return any(sites & {loop.site for loop in nest} for nest in program.emptied.get(store.into, ()))
 
 
-def _freed_by(
-    program: Program, store: Store, carrier: Tensor | Unknown, loops: tuple[Loop, ...]
-) -> Backward | None:
+def _freed_by(program: Program, store: Store, carrier: Tensor | Unknown, loops: tuple[Loop, ...]) -> Backward | None:
     for event in program.within(Backward, store.loops[: len(store.loops) - len(loops) + 1]):
         if event.roots & carrier.roots:
             return event
@@ -152,5 +152,3 @@ def _fix(program: Program, store: Store, carrier: Tensor | Unknown, gaps: list[G
     trace: Trace | None = carrier.trace
     safe = sure and not gaps and not (trace and Gap.UNSEEN in trace.gaps) and not program.escapes(store.into)
     return DraftFix("Detach the tensor before keeping it", "safe" if safe else "unsafe", edits)
-
-

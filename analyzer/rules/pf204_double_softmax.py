@@ -53,7 +53,10 @@ class DoubleSoftmax(Rule):
             if not soft or soft[0].activation is None:
                 continue
             activation = soft[0].activation
-            because = [start(activation.site, "a softmax makes probabilities here"), start(loss.site, "the loss normalises its input")]
+            because = [
+                start(activation.site, "a softmax makes probabilities here"),
+                start(loss.site, "the loss normalises its input"),
+            ]
             report(
                 loss.site,
                 "The input of this loss {is} already probabilities, and the loss applies `log_softmax` to it once more. Give "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from functools import lru_cache
+from functools import cache
 
 from analyzer.syntax import ir
 
@@ -18,7 +18,7 @@ class Scope:
     yields: bool
 
 
-@lru_cache(maxsize=None)
+@cache
 def _slots(kind: type) -> tuple[str, ...]:
     skip = {"at", "locals", "outer", "uses"}
     return tuple(item.name for item in fields(kind) if item.name not in skip)
@@ -65,13 +65,12 @@ def _bindings(node: object) -> Iterator[str]:
     elif isinstance(node, (ir.Augment, ir.For, ir.Walrus)):
         yield from target_names(node.target)
     elif isinstance(node, ir.With):
-        for _, target in node.items:
-            if target is not None:
-                yield from target_names(target)
-    elif isinstance(node, (ir.FunctionDef, ir.ClassDef)):
-        yield node.name
-    elif isinstance(node, ir.Handler) and node.name:
-        yield node.name
+        for _, bound in node.items:
+            if bound is not None:
+                yield from target_names(bound)
+    elif isinstance(node, (ir.FunctionDef, ir.ClassDef, ir.Handler)):
+        if node.name:
+            yield node.name
     elif isinstance(node, ir.Case):
         yield from node.names
     else:

@@ -52,7 +52,9 @@ def _same_elements(machine: Calls, args: Args, at: int, state: State) -> Value:
 
 def _container(kind: str) -> Function:
     def build(machine: Calls, args: Args, at: int, state: State) -> Value:
-        ref = machine.create(kind, at, kind, "created here", is_bounded="maxlen" in args.keywords or len(args.positional) > 1)
+        ref = machine.create(
+            kind, at, kind, "created here", is_bounded="maxlen" in args.keywords or len(args.positional) > 1
+        )
         source = args.at(0)
         machine.empty(ref, state)
         for case in source.cases if source is not None else ():
@@ -116,7 +118,9 @@ def _getattr(machine: Calls, args: Args, at: int, state: State) -> Value:
 
 
 def _partial(machine: Calls, args: Args, at: int, state: State) -> Value:
-    return Partial(args.positional[0], args.positional[1:], tuple(args.keywords.items())) if args.positional else Scalar()
+    return (
+        Partial(args.positional[0], args.positional[1:], tuple(args.keywords.items())) if args.positional else Scalar()
+    )
 
 
 def _super(machine: Calls, args: Args, at: int, state: State) -> Value:
@@ -129,7 +133,9 @@ def _super(machine: Calls, args: Args, at: int, state: State) -> Value:
 def _map(machine: Calls, args: Args, at: int, state: State) -> Value:
     if len(args.positional) < 2:
         return Scalar()
-    return iterator(machine.call(args.positional[0], Args((_elements(machine, args.positional[1], at, state),)), at, state))
+    return iterator(
+        machine.call(args.positional[0], Args((_elements(machine, args.positional[1], at, state),)), at, state)
+    )
 
 
 def _filter(machine: Calls, args: Args, at: int, state: State) -> Value:
