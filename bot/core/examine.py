@@ -45,10 +45,11 @@ class Code:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """What the estimator says: the launch configs that the change moves, and PF501 where one cannot fit."""
+    """What the estimator says: the launch configs that the change moves, PF501 where one cannot fit, what it could not read."""
 
     impacts: tuple[Impact, ...] = ()
     findings: tuple[Finding, ...] = ()
+    notes: tuple[Skipped, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,4 +127,5 @@ def _memory(given: ReviewInput, engines: Engines) -> Memory:
     globs = given.config.launch
     kept = tuple(impact for impact in impacts if not globs or any(fnmatch.fnmatch(impact.path, glob) for glob in globs))
     findings = (engines.impact_finding(impact) for impact in kept)
-    return Memory(impacts=kept, findings=tuple(finding for finding in findings if finding is not None))
+    notes: tuple[Skipped, ...] = getattr(impacts, "notes", ())
+    return Memory(impacts=kept, findings=tuple(item for item in findings if item is not None), notes=notes)

@@ -99,8 +99,8 @@ def _memory_check(given: ReviewInput, memory: Memory | Failed, placed: Iterable[
         end = conclusion("failed", config.memory, config)
         return CheckOutcome(name=MEMORY_CHECK, conclusion=end, state="failed", title=title, summary=summary)
     mine = [item for item in placed if item.finding in memory.findings]
-    state = memory_state(impact.head.verdict for impact in memory.impacts if impact.head is not None)
-    title, summary, text = memory_texts(memory.impacts, links)
+    state = memory_state(impact.verdict for impact in memory.impacts if impact.head is not None)
+    title, summary, text = memory_texts(memory.impacts, memory.notes, links)
     return CheckOutcome(
         name=MEMORY_CHECK,
         conclusion=conclusion(state, config.memory, config),

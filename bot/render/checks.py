@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from analyzer.findings import Finding, Severity
+from analyzer.findings import Finding, Severity, Skipped
 from bot.core.plan import Annotation
 from bot.core.policy import Level
 from bot.render import limits
@@ -90,19 +90,19 @@ def code_texts(
         summary.append("GitHub lists at most 3,000 changed files: the rest was not looked at.")
     if placed:
         summary.append(findings_table(placed, links))
-    summary += [part for part in (_skipped(result), _problems(problems)) if part]
+    summary += [*_skipped(result.skipped), *_problems(problems)]
     text = [part for part in (_possible(result, links), suppressed_list(result.suppressed, links)) if part]
     return title, "\n\n".join(summary), "\n\n".join(text)
 
 
-def _skipped(result: Code) -> str:
-    lines = [f"- {code(item.path)}: {escape(item.reason)}" for item in result.skipped[:MAX_LISTED]]
-    return "**Not analysed**\n\n" + "\n".join(lines) if lines else ""
+def _skipped(skipped: Sequence[Skipped]) -> list[str]:
+    lines = [f"- {code(item.path)}: {escape(item.reason)}" for item in skipped[:MAX_LISTED]]
+    return ["**Not analysed**\n\n" + "\n".join(lines)] if lines else []
 
 
-def _problems(problems: Sequence[Problem]) -> str:
+def _problems(problems: Sequence[Problem]) -> list[str]:
     lines = [f"- {code(f'{item.path}:{item.line}')} {escape(item.message)}" for item in problems[:MAX_LISTED]]
-    return "**Configuration**\n\n" + "\n".join(lines) if lines else ""
+    return ["**Configuration**\n\n" + "\n".join(lines)] if lines else []
 
 
 def _possible(result: Code, links: Links) -> str:
@@ -122,18 +122,19 @@ def suppressed_list(suppressed: Sequence[Any], links: Links) -> str:
     return "**Suppressions this pull request adds**\n\n" + "\n".join(lines) if lines else ""
 
 
-def memory_texts(impacts: Sequence[Impact], links: Links) -> tuple[str, str, str]:
+def memory_texts(impacts: Sequence[Impact], notes: Sequence[Skipped], links: Links) -> tuple[str, str, str]:
     """Title, summary and text of ``preflight/memory``."""
     shown: list[tuple[Impact, Mapping[str, Any]]] = [
         (impact, impact.head.to_json()) for impact in impacts if impact.head is not None
     ]
     if not shown:
-        return "No launch config affected", "This pull request moves the memory of no launch config.", ""
+        summary = "This pull request moves the memory of no launch config."
+        return "No launch config affected", "\n\n".join([summary, *_skipped(notes)]), ""
     order = ("exceeds", "borderline", "unknown", "fits")
-    shown.sort(key=lambda item: order.index(item[1]["verdict"]))
+    shown.sort(key=lambda item: order.index(item[0].verdict))
     title = headline(*shown[0])
     if len(shown) > 1:
         title += f" (and {count(len(shown) - 1, 'more launch config')})"
-    summary = memory_table([impact for impact, _ in shown], links)
+    summary = "\n\n".join([memory_table([impact for impact, _ in shown], links), *_skipped(notes)])
     text = "\n\n".join(explained(impact, estimate, links) for impact, estimate in shown[:MAX_LISTED])
     return title, summary, text

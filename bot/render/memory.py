@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bot.render.markdown import Links, code, escape, fold, table
-from estimator.api import Impact
+from estimator.api import Impact, Verdict
 
 Estimate = Mapping[str, Any]
 MAX_ROWS = 30
@@ -21,7 +21,7 @@ def headline(impact: Impact, estimate: Estimate) -> str:
     usable = target.get("usable_gib")
     if not peak:
         return f"{impact.path}: no estimate"
-    needs = f"{impact.path}: {estimate['verdict']}, {_range(peak)} GiB"
+    needs = f"{impact.path}: {impact.verdict}, {_range(peak)} GiB"
     return f"{needs} of {usable:.1f} GiB" if usable is not None else f"{needs}, no known GPU"
 
 
@@ -33,7 +33,15 @@ def memory_table(impacts: Sequence[Impact], links: Links) -> str:
             continue
         new = impact.head.to_json()
         old = impact.base.to_json() if impact.base is not None else None
-        rows.append((links.line(impact.path, impact.line), _target(new), _moved(old, new), _floor(new), _verdict(new)))
+        rows.append(
+            (
+                links.line(impact.path, impact.line),
+                _target(new),
+                _moved(old, new),
+                _floor(new),
+                _verdict(impact.verdict),
+            )
+        )
     return table(("launch config", "GPU", "peak per GPU", "at least / usable", "verdict"), rows)
 
 
@@ -85,14 +93,14 @@ def _floor(estimate: Estimate) -> str:
     return f"{floor} / {usable:.1f} GiB" if usable is not None else f"{floor} / ?"
 
 
-def _verdict(estimate: Estimate) -> str:
+def _verdict(verdict: Verdict) -> str:
     meaning = {
         "fits": "fits",
         "exceeds": "**exceeds**: cannot fit, whatever is not known",
         "borderline": "borderline: run a smoke test",
         "unknown": "unknown",
     }
-    return meaning[estimate["verdict"]]
+    return meaning[verdict]
 
 
 def _suggestions(estimate: Estimate) -> str:

@@ -36,7 +36,7 @@ def summary_body(
     links: Links,
 ) -> str | None:
     """The summary, or None when a person need not read one."""
-    tight = [item for item in impacts if item.head is not None and item.head.verdict in _WORTH_SAYING]
+    tight = [item for item in impacts if item.head is not None and item.verdict in _WORTH_SAYING]
     if not placed and not tight and not suppressed:
         return None
     parts = [SUMMARY_MARKER, f"### Preflight at `{snapshot.head_sha[:12]}`"]

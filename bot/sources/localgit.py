@@ -18,44 +18,25 @@ from types import TracebackType
 from bot.errors import InputError
 from bot.sources.base import ChangedFile, PullSnapshot, Status
 
-_SAFE = [
-    "-c",
+_SETTINGS = (
     "core.hooksPath=/dev/null",
-    "-c",
     "core.fsmonitor=false",
-    "-c",
     "core.pager=cat",
-    "-c",
     "core.attributesFile=/dev/null",
-    "-c",
     "core.quotePath=false",
-    "-c",
-    "protocol.allow=never",
-    "-c",
-    "diff.suppressBlankEmpty=false",
-    "-c",
-    "diff.renameLimit=2000",
-    "-c",
     "core.useReplaceRefs=false",
+    "protocol.allow=never",
+    "diff.suppressBlankEmpty=false",
+    "diff.renameLimit=2000",
+)
+_SAFE = (
+    *(word for setting in _SETTINGS for word in ("-c", setting)),
     "--no-pager",
     "--literal-pathspecs",
     "--no-optional-locks",
-]
-_DIFF = [
-    "diff-tree",
-    "-r",
-    "-M",
-    "--no-ext-diff",
-    "--no-textconv",
-    "--no-color",
-    "--full-index",
-    "--ignore-submodules=none",
-    "-U3",
-    "--inter-hunk-context=0",
-    "--diff-algorithm=myers",
-    "--src-prefix=a/",
-    "--dst-prefix=b/",
-]
+)
+_DIFF = ("diff-tree", "-r", "-M", "--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=none")
+_AS_PATCH = ("-p", "-U3", "--inter-hunk-context=0", "--diff-algorithm=myers")  # any of them would add patches to --raw
 _STATUS: Mapping[str, Status] = {
     "A": "added",
     "D": "removed",
@@ -152,7 +133,7 @@ class Repository:
 
     def _patch(self, old: str, new: str, paths: Collection[str]) -> str | None:
         """The hunks, as GitHub's files list has them; None for a binary file, a pure rename or a huge file."""
-        raw = self._run(*_DIFF, "-p", old, new, "--", *sorted(paths))
+        raw = self._run(*_DIFF, *_AS_PATCH, old, new, "--", *sorted(paths))
         start = raw.find(b"\n@@ ")
         if start < 0 or raw.count(b"\ndiff --git ") or len(raw) > MAX_PATCH:
             return None
