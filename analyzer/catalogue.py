@@ -1,4 +1,4 @@
-"""The rules there are: built in (one module each in `analyzer.rules`) and third-party (entry points ``preflight.rules``).
+"""The rules there are: built in (one module each in `analyzer.rules`) and third-party (group ``preflight.rules``).
 
 Nothing is registered: a rule is found because its file, or its distribution, is there.
 """

@@ -264,7 +264,7 @@ class _Scan:
 
 
 def _fstring_height(text: bytes) -> int:
-    """A bound for the expressions in an f-string; quotes inside are not told apart, which only errs on the deep side."""
+    """A bound for the expressions in an f-string. Quotes inside are not told apart: that errs on the deep side."""
     deepest = height = depth = 0
     for token in _IN_FSTRING.finditer(text):
         kind = token.lastgroup

@@ -1,0 +1,66 @@
+"""Edits put into the bytes of a file: nothing else changes, neither line ends nor encoding."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from analyzer.findings import Edit, Finding, Fix, Position
+from analyzer.nesting import decode, encoding_of
+
+_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n|\Z)")
+_BOM = b"\xef\xbb\xbf"
+
+
+def apply(source: bytes, edits: Iterable[Edit]) -> bytes:
+    """`source` with `edits` made. New line ends follow the file's own.
+
+    Raises ValueError where edits overlap, lie outside the file or hold what its encoding cannot say.
+    """
+    text = decode(source)
+    starts = [match.start() for match in _LINE.finditer(text)]
+    newline = "\r\n" if "\r\n" in text else "\n"
+    pieces: list[str] = []
+    done = 0
+    for edit in sorted(set(edits), key=lambda edit: (edit.span.start, edit.span.end)):
+        start, end = _offset(starts, text, edit.span.start), _offset(starts, text, edit.span.end)
+        if start < done or end < start:
+            raise ValueError(f"edits overlap at {edit.span.start.line}:{edit.span.start.column}")
+        pieces += [text[done:start], edit.text.replace("\n", newline)]
+        done = end
+    changed = "".join([*pieces, text[done:]])
+    name = encoding_of(source)
+    mark = _BOM if name == "utf-8-sig" else b""
+    return mark + changed.encode("utf-8" if mark else name)
+
+
+def _offset(starts: Sequence[int], text: str, place: Position) -> int:
+    if not 1 <= place.line <= len(starts):
+        raise ValueError(f"line {place.line} is outside the file")
+    offset = starts[place.line - 1] + place.column
+    if offset > len(text):
+        raise ValueError(f"{place.line}:{place.column} is outside the file")
+    return offset
+
+
+def overlap(one: Fix, other: Fix) -> bool:
+    """Whether two fixes touch the same characters, so that only one can be applied."""
+    if set(one.edits) & set(other.edits):
+        return True
+    return any(
+        a.span.path == b.span.path and a.span.start <= b.span.end and b.span.start <= a.span.end
+        for a in one.edits
+        for b in other.edits
+    )
+
+
+def choose(findings: Iterable[Finding], with_unsafe: bool = False) -> list[Fix]:
+    """The fixes to apply together: safe ones (unless told otherwise) that do not overlap; the first one wins."""
+    chosen: list[Fix] = []
+    for finding in findings:
+        fix = finding.fix
+        if fix is None or (fix.applicability != "safe" and not with_unsafe):
+            continue
+        if not any(overlap(fix, other) for other in chosen):
+            chosen.append(fix)
+    return chosen
