@@ -45,7 +45,7 @@ class Code:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """What the estimator says: the launch configs that the change moves, PF501 where one cannot fit, what it could not read."""
+    """What the estimator says: the launch configs that move, PF501 where one cannot fit, what it could not read."""
 
     impacts: tuple[Impact, ...] = ()
     findings: tuple[Finding, ...] = ()

@@ -1,0 +1,122 @@
+"""Payloads as GitHub sends them, and as it does not."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+import pytest
+
+from bot import intents
+from bot.errors import InputError
+from bot.intents import ClosePull, DropConfig, DropTokens, Ignore, MergeGroup, Rerun, ReviewPull, RunCommand
+
+SHA = "a" * 40
+PLACE: dict[str, Any] = {
+    "installation": {"id": 7},
+    "repository": {"id": 9, "full_name": "o/r"},
+    "sender": {"login": "s"},
+}
+
+
+def pull(action: str, **changes: Any) -> dict[str, Any]:
+    body = {"head": {"sha": SHA, "repo": None}, "state": "open", "draft": False, "merged": False}
+    return {"action": action, "number": 3, "pull_request": body, **PLACE, **changes}
+
+
+def comment(body: str, **changes: Any) -> dict[str, Any]:
+    written = {"id": 5, "node_id": "IC_x", "body": body, "user": {"login": "ann", "type": "User"}}
+    issue = {"number": 3, "state": "open", "pull_request": {"url": "x"}}
+    return {"action": "created", "issue": issue, "comment": written, **PLACE, **changes}
+
+
+@pytest.mark.parametrize("action", ["opened", "reopened", "ready_for_review", "synchronize"])
+def test_a_new_head_is_reviewed_even_when_the_fork_is_gone(action: str) -> None:
+    expected = ReviewPull(installation_id=7, repo_id=9, full_name="o/r", number=3, head_sha=SHA, reason=action)
+    assert expected == intents.read("pull_request", pull(action))
+
+
+CASES: list[tuple[str, dict[str, Any], type[Any]]] = [
+    ("pull_request", pull("edited", changes={"base": {"ref": {"from": "x"}}}), ReviewPull),
+    ("pull_request", pull("edited", changes={"title": {"from": "x"}}), Ignore),
+    ("pull_request", pull("closed"), ClosePull),
+    ("pull_request", pull("converted_to_draft"), Ignore),
+    ("pull_request", pull("stacked"), Ignore),
+    ("issue_comment", comment("/preflight estimate A100"), RunCommand),
+    ("issue_comment", comment("nice"), Ignore),
+    ("issue_comment", comment("/preflight help", action="edited"), Ignore),
+    ("issue_comment", comment("/preflight help", issue={"number": 3, "state": "open"}), Ignore),
+    ("check_run", {"action": "created", **PLACE}, Ignore),
+    ("check_suite", {"action": "requested", **PLACE}, Ignore),
+    ("check_suite", {"action": "rerequested", "check_suite": {"head_sha": SHA, "pull_requests": []}, **PLACE}, Rerun),
+    (
+        "merge_group",
+        {"action": "checks_requested", "merge_group": {"head_sha": SHA, "base_sha": SHA}, **PLACE},
+        MergeGroup,
+    ),
+    ("merge_group", {"action": "destroyed", **PLACE}, Ignore),
+    ("installation", {"action": "suspend", "installation": {"id": 1}}, DropTokens),
+    ("push", {"ref": "refs/heads/main", **PLACE}, DropConfig),
+    ("push", {"ref": "refs/tags/v1", **PLACE}, Ignore),
+    ("ping", {"zen": "x"}, Ignore),
+    ("star", {}, Ignore),
+]
+
+
+@pytest.mark.parametrize(("event", "payload", "kind"), CASES)
+def test_events_become_intents_that_survive_json(event: str, payload: dict[str, Any], kind: type[Any]) -> None:
+    intent = intents.read(event, payload)
+    assert kind is type(intent)
+    assert intent == intents.from_json(json.loads(json.dumps(intents.to_json(intent))))
+
+
+def test_only_the_command_line_of_a_comment_travels() -> None:
+    intent = intents.read("issue_comment", comment("secret words\r\n\r\n/preflight estimate A100 \r\nmore"))
+    assert isinstance(intent, RunCommand)
+    assert intent.body == "/preflight estimate A100"
+
+
+def test_bots_give_no_commands() -> None:
+    payload = comment("/preflight help")
+    payload["comment"]["user"]["type"] = "Bot"
+    assert isinstance(intents.read("issue_comment", payload), Ignore)
+
+
+def test_a_rerun_of_another_apps_check_is_ignored() -> None:
+    run = {"id": 4, "name": "preflight/code", "head_sha": SHA, "external_id": "x", "app": {"id": 1}}
+    payload = {"action": "rerequested", "check_run": run, **PLACE}
+    assert isinstance(intents.read("check_run", payload, app_id=1), Rerun)
+    assert isinstance(intents.read("check_run", payload, app_id=2), Ignore)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("number", "3"),
+        ("number", True),
+        ("pull_request", []),
+        ("pull_request.head", None),
+        ("pull_request.head.sha", "abc"),
+        ("repository.full_name", "a/b/c"),
+        ("installation", None),
+    ],
+)
+def test_a_malformed_payload_names_the_key(path: str, value: object) -> None:
+    payload = copy.deepcopy(pull("opened"))
+    *way, last = path.split(".")
+    place = payload
+    for key in way:
+        place = place[key]
+    place[last] = value
+    with pytest.raises(InputError, match=path.split(".")[0]):
+        intents.read("pull_request", payload)
+
+
+def test_a_job_that_we_did_not_write_is_refused() -> None:
+    good = intents.to_json(
+        ClosePull(installation_id=1, repo_id=1, full_name="o/r", number=1, head_sha=SHA, merged=True)
+    )
+    for bad in ({"kind": "os.system"}, {**good, "more": 1}, {**good, "number": "1"}, {}):
+        with pytest.raises(InputError):
+            intents.from_json(bad)
