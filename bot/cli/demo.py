@@ -11,6 +11,10 @@ import os
 import signal
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from bot.demo.story import Source
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -43,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _source(args: argparse.Namespace, directory: Path) -> story.Source:  # noqa: F821
+def _source(args: argparse.Namespace, directory: Path) -> Source:
     from bot.demo import sample, story
 
     if args.repo:

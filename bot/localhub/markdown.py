@@ -7,10 +7,12 @@ from typing import Any
 
 from markdown_it import MarkdownIt
 from markdown_it.rules_block import StateBlock
+from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 from markupsafe import Markup, escape
 
-_FOLD = re.compile(r"</?details(?: open)?>|</?summary>|</?sub>")
+_FOLD = re.compile(r"</?details(?: open)?>|</?summary>")
+_SMALL = re.compile(r"</?sub>")
 _FOLD_LINE = re.compile(
     r"\s*(?:</?details(?: open)?>|<summary>.*?</summary>)(?:\s*(?:</?details(?: open)?>|<summary>.*?</summary>))*\s*"
 )
@@ -40,6 +42,21 @@ def _render_fold(_self: Any, tokens: list[Token], index: int, _options: Any, _en
     return "".join([*parts, _MARKDOWN.renderInline(line[last:])]) + "\n"
 
 
+def _small(state: StateInline, silent: bool) -> bool:
+    """``<sub>`` and ``</sub>``: GitHub renders them, and bots like small print."""
+    tag = _SMALL.match(state.src, state.pos)
+    if tag is None:
+        return False
+    if not silent:
+        state.push("small", "", 0).content = tag[0]
+    state.pos = tag.end()
+    return True
+
+
+def _render_small(_self: Any, tokens: list[Token], index: int, _options: Any, _env: Any) -> str:
+    return tokens[index].content
+
+
 def _render_fence(_self: Any, tokens: list[Token], index: int, _options: Any, env: Any) -> str:
     token = tokens[index]
     if token.info.split()[:1] == ["suggestion"]:
@@ -56,7 +73,9 @@ def _suggestion(content: str, old: list[str]) -> str:
 def _parser() -> MarkdownIt:
     parser = MarkdownIt("commonmark", {"html": False, "linkify": False}).enable(["table", "strikethrough"])
     parser.block.ruler.before("paragraph", "fold", _fold, {"alt": ["paragraph", "reference", "blockquote", "list"]})
+    parser.inline.ruler.before("text", "small", _small)
     parser.add_render_rule("fold", _render_fold)
+    parser.add_render_rule("small", _render_small)
     parser.add_render_rule("fence", _render_fence)
     return parser
 

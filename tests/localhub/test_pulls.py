@@ -23,7 +23,9 @@ def test_pygithub_reads_a_pull_request_its_files_and_contents(world: World) -> N
     files = {item.filename: item for item in pull.get_files()}
     assert {name: item.status for name, item in files.items()} == {"new/data.py": "added", "train.py": "modified"}
     assert files["train.py"].patch.startswith("@@ -1,6 +1,7 @@\n line 1\n line 2\n-line 3\n+line three\n")
-    assert repo.get_contents("train.py", ref=pull.head.sha).decoded_content.decode() == HEAD
+    content = repo.get_contents("train.py", ref=pull.head.sha)
+    assert not isinstance(content, list)
+    assert content.decoded_content.decode() == HEAD
     assert repo.get_git_blob(files["train.py"].sha).size == len(HEAD)
 
 

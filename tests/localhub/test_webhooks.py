@@ -17,6 +17,7 @@ import requests
 from bot.localhub import people
 from bot.localhub.faults import Fault
 from bot.localhub.server import Server
+from tests.localhub.conftest import crossed
 from tests.localhub.world import SECRET, World, build, commit
 
 
@@ -56,6 +57,7 @@ def receiver() -> Iterator[Receiver]:
 def told(tmp_path: Path, receiver: Receiver) -> Iterator[World]:
     with Server(tmp_path / "hub") as server:
         yield build(server, tmp_path, webhook_url=f"http://127.0.0.1:{receiver.server_port}/webhook")
+        assert crossed(server) == []
 
 
 def test_opening_a_pull_request_is_told_with_a_signature(told: World, receiver: Receiver) -> None:

@@ -69,7 +69,10 @@ def _check_entries(pull: Pull, commit_id: str, entries: Sequence[Json]) -> None:
             raise unprocessable("Variable $comments of type [DraftPullRequestReviewComment] was provided invalid value")
         if "subject_type" in entry:
             raise unprocessable('"subject_type" is not a permitted key.')
-        rules.text_body(entry.get("body"), "PullRequestReviewComment")
+        if not str(entry.get("body") or "").strip():
+            raise unprocessable("Body can't be blank")
+        if len(entry["body"]) > rules.MAX_BODY:
+            raise unprocessable(f"Body is too long (maximum is {rules.MAX_BODY} characters)")
         faults += rules.anchor_faults(entry, files)
     if faults:  # all or nothing, and no word about which entry
         raise unprocessable(*dict.fromkeys(faults))
