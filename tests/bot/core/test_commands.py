@@ -1,0 +1,74 @@
+"""Which lines are commands, and what they answer."""
+
+from __future__ import annotations
+
+import pytest
+
+from bot.core.commands import Command, CommandContext, Mistake, answer, explain_mistake, parse, who_may
+
+CONTEXT = CommandContext(head_sha="a" * 40)
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("/preflight estimate A100", Command(name="estimate", words=("A100",))),
+        ("hi\n/preflight  ESTIMATE 'a b'\nbye", Command(name="estimate", words=("a b",))),
+        ("text\r\n\r\n/preflight help\r\n", Command(name="help")),
+        ("/preflight", Command(name="help")),
+        (
+            "/preflight estimate --micro_batch_size 4 _x_",
+            Command(name="estimate", words=("--micro_batch_size", "4", "_x_")),
+        ),
+        ("see /preflight help", None),
+        ("/preflights help", None),
+        ("```\n/preflight help\n```", None),
+        ("    /preflight help", None),
+        ("> /preflight help", None),
+        ("> quote\n/preflight help", None),
+        ("- x\n  /preflight help", None),
+        ("<!--\n/preflight help\n-->", None),
+        ("a <!--\n/preflight help\n-->", None),
+        ("`a\n/preflight help\n`", None),
+        ("```\n/preflight help\n```\n/preflight estimate H100", Command(name="estimate", words=("H100",))),
+        ("\ue0000\ue001", None),
+    ],
+)
+def test_a_command_stands_at_the_start_of_a_line_of_text(body: str, expected: Command | None) -> None:
+    assert expected == parse(body)
+
+
+@pytest.mark.parametrize(
+    ("body", "nearest"), [("/preflight estmate", "estimate"), ("/preflight zzz", None), ("/preflight help 'x", None)]
+)
+def test_a_typo_is_answered(body: str, nearest: str | None) -> None:
+    mistake = parse(body)
+    assert isinstance(mistake, Mistake)
+    assert mistake.nearest == nearest
+    assert "/preflight help" in explain_mistake(mistake)
+
+
+def test_mistakes_quote_nobody_into_a_mention() -> None:
+    mistake = parse("/preflight `@everyone <img>")
+    assert isinstance(mistake, Mistake)
+    assert "@everyone <img>`" in explain_mistake(mistake)  # inside a code span
+    assert "command \\'" not in explain_mistake(mistake)
+
+
+def test_help_lists_every_command() -> None:
+    text = answer(Command(name="help"), CONTEXT)
+    assert "/preflight estimate" in text
+    assert who_may(Command(name="estimate")) == "author_or_write"
+
+
+def test_an_estimate_quotes_the_pinned_head_and_both_sizes() -> None:
+    words = ("A100", "--model", "meta-llama/Llama-2-7b-hf", "--micro-batch", "1", "--seq-len", "2048")
+    text = answer(Command(name="estimate", words=words), CONTEXT)
+    assert "a" * 12 in text
+    assert "40" in text
+    assert "80" in text
+
+
+def test_an_unknown_gpu_is_an_answer() -> None:
+    text = answer(Command(name="estimate", words=("A1000000",)), CONTEXT)
+    assert "/preflight help estimate" in text
