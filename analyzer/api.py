@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from analyzer.findings import Confidence, Report
+from analyzer.findings import Confidence, Report, Severity
 
 
 class Files(Protocol):
@@ -39,12 +39,58 @@ def analyze(files: Files, targets: Sequence[str], options: Options | None = None
     return pipeline.analyze(files, targets, options or Options())
 
 
+def analyze_each(
+    files: Files, targets: Iterable[str], options: Options, report_on: Collection[str]
+) -> Iterator[tuple[str, Report]]:
+    """`analyze`, one target at a time, for a caller that hands targets out as it goes: each with what it shows.
+
+    A target may show a finding in another file it reaches; those in `report_on` are kept. So the same finding can come
+    more than once, and the caller keeps the surest (`analyzer.findings.surest`).
+    """
+    from analyzer import pipeline
+
+    return pipeline.analyze_each(files, targets, options, report_on)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleFacts:
+    """What the documents say about a rule; `page` is Markdown with a title line."""
+
+    code: str
+    name: str
+    alias: str | None
+    severity: Severity
+    since: str
+    summary: str
+    page: str
+
+
+def rules() -> tuple[RuleFacts, ...]:
+    """Every rule of the analyzer, by code."""
+    from analyzer import catalogue
+
+    return tuple(
+        RuleFacts(
+            code=rule.code,
+            name=rule.name,
+            alias=rule.alias,
+            severity=rule.severity,
+            since=rule.since,
+            summary=(rule.__doc__ or "").strip().partition("\n")[0],
+            page=catalogue.page(rule),
+        )
+        for rule in catalogue.rules()
+    )
+
+
 def imported_paths(source: bytes, path: str, known: Collection[str]) -> list[str]:
     """The files of the tree that `source` imports (relative, absolute, ``src/`` layouts), by a cheap text scan.
 
     For callers that must fetch files before an analysis; over-approximates a little, never executes anything.
     """
-    raise NotImplementedError
+    from analyzer import project
+
+    return project.imported_paths(source, path, known)
 
 
 # --- the estimator's question: which values reach this call? ------------------------------------------------

@@ -7,6 +7,7 @@ POSIX paths, as the `Files` under analysis name them.
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -195,3 +196,13 @@ class Report:
             "findings": [item.to_json() for item in self.findings],
             "suppressed": [item.to_json() for item in self.suppressed],
         }
+
+
+def surest(findings: Iterable[Finding]) -> list[Finding]:
+    """One finding for each rule and place: the surest, the first of equals."""
+    known: dict[tuple[str, Span], Finding] = {}
+    for item in findings:
+        key = (item.rule, item.span)
+        if key not in known or item.confidence.rank > known[key].confidence.rank:
+            known[key] = item
+    return list(known.values())

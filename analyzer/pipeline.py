@@ -6,44 +6,57 @@ import gc
 import importlib
 import pkgutil
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import analyzer.rules
 from analyzer.api import Files, Options
 from analyzer.engine.program import Program, Sources
-from analyzer.findings import Evidence, Finding, Fix, Report, Skipped, Span, Suppressed
+from analyzer.findings import Evidence, Finding, Fix, Report, Skipped, Span, Suppressed, surest
 from analyzer.fixes.edits import resolve
 from analyzer.knowledge.schema import knowledge
+from analyzer.nesting import too_deep
 from analyzer.positions import spans
 from analyzer.project import Project
 from analyzer.rules.base import Draft, Rule
 from analyzer.rules.base import Report as RuleReport
+from analyzer.syntax.problems import syntax_problem
 
 
 def analyze(files: Files, targets: Sequence[str], options: Options) -> Report:
     """See `analyzer.api.analyze`."""
     with quiet_collector():
-        sources = Sources(Project(files))
-        findings: dict[tuple[str, Span], Finding] = {}
+        sources, rules = Sources(Project(files)), wanted_rules(options)
         skipped: dict[Skipped, None] = {}
-        rules = [rule for rule in catalogue() if wanted(rule, options)]
-        wanted_paths = frozenset(targets)
-        for path in targets:
-            for item in analyze_one(sources, path, rules, wanted_paths, skipped):
-                key = (item.rule, item.span)
-                known = findings.get(key)
-                if known is None or item.confidence.rank > known.confidence.rank:
-                    findings[key] = item
+        shown = [item for path in targets for item in analyze_one(sources, path, rules, frozenset(targets), skipped)]
         for path in targets:
             if path in sources.skipped:
                 skipped.setdefault(sources.skipped[path])
-        return finish(files, targets, options, findings.values(), tuple(skipped))
+        return finish(files, len(targets), options, surest(shown), tuple(skipped))
+
+
+def analyze_each(
+    files: Files, targets: Iterable[str], options: Options, report_on: Collection[str]
+) -> Iterator[tuple[str, Report]]:
+    """See `analyzer.api.analyze_each`."""
+    with quiet_collector():
+        sources, rules, wanted_paths = Sources(Project(files)), wanted_rules(options), frozenset(report_on)
+        for path in targets:
+            skipped: dict[Skipped, None] = {}
+            shown = surest(analyze_one(sources, path, rules, wanted_paths, skipped))
+            if path in sources.skipped:
+                skipped.setdefault(sources.skipped[path])
+            yield path, finish(files, 1, options, shown, tuple(skipped))
+
+
+def wanted_rules(options: Options) -> list[type[Rule]]:
+    """The rules that the options ask for."""
+    return [rule for rule in catalogue() if wanted(rule, options)]
 
 
 def finish(
-    files: Files, targets: Sequence[str], options: Options, found: Iterable[Finding], skipped: tuple[Skipped, ...]
+    files: Files, num_files: int, options: Options, found: Iterable[Finding], skipped: tuple[Skipped, ...]
 ) -> Report:
     """Suppress, reconcile, filter by confidence, sort."""
     suppress, reconcile = optional("analyzer.suppress", "apply"), optional("analyzer.fixes.reconcile", "reconcile")
@@ -53,14 +66,14 @@ def finish(
         kept = list(reconcile(tuple(kept)))
     if suppress is not None:
         rest: list[Finding] = []
-        for path in targets:
+        for path in sorted({item.path for item in kept}):
             mine = tuple(item for item in kept if item.path == path)
-            stay, gone = suppress(path, files.read(path) or b"", mine) if mine else ((), ())
+            stay, gone = suppress(path, files.read(path) or b"", mine)
             rest += stay
             hidden += gone
         kept = rest
     kept.sort(key=lambda item: (item.span, item.rule))
-    return Report(num_files=len(targets), skipped=skipped, findings=tuple(kept), suppressed=tuple(hidden))
+    return Report(num_files=num_files, skipped=skipped, findings=tuple(kept), suppressed=tuple(hidden))
 
 
 def optional(module: str, name: str) -> Any | None:
@@ -78,6 +91,9 @@ def analyze_one(
     source = sources.project.read(path)
     may_matter = optional("analyzer.screen", "may_matter")
     if source is not None and may_matter is not None and not may_matter(source):
+        reason = too_deep(source) or syntax_problem(source)  # it cannot matter, but its owner wants to know
+        if reason:
+            skipped[Skipped(path, reason)] = None
         return
     program = Program(sources.project, knowledge(), sources)
     program.run_target(path)

@@ -19,6 +19,7 @@ from analyzer.nesting import too_deep
 from analyzer.project import Project
 from analyzer.syntax import ir
 from analyzer.syntax.lower import lower
+from analyzer.syntax.problems import syntax_problem
 
 E = TypeVar("E", bound=Event)
 BUDGET = 60_000
@@ -160,7 +161,8 @@ class Sources:
             module = cst.parse_module(source)
             unit, nodes = lower(module, path)
         except cst.ParserSyntaxError as error:
-            self.skipped[path] = Skipped(path, f"syntax error at {error.raw_line}:{error.raw_column}")
+            place = f"syntax error at {error.raw_line}:{error.raw_column}"
+            self.skipped[path] = Skipped(path, syntax_problem(source) or place)
             return None
         except RecursionError:
             self.skipped[path] = Skipped(path, "nested too deeply")
