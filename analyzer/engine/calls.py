@@ -297,7 +297,7 @@ class Calls(Expressions):
         if row.expects:
             self.loss(row, name, args, at)
         inputs = args.all() if receiver is None else (receiver, *args.all())
-        if row.returns == "tensor":
+        if row.returns in {"tensor", "values and indices"}:
             if row.graph == "parameters":
                 return Tensor("yes", trace=start(self.site(at), "a parameter"))
             return self.tensor_result(row, inputs, at, state, args)
@@ -362,6 +362,8 @@ class Calls(Expressions):
             roots = frozenset(root for case in incoming for root in roots_of(case))
             return Tensor("maybe", roots, activation=activation, trace=incoming[0].trace)
         value = combine(incoming)
+        if row.returns == "values and indices" and (len(args.positional) + len(args.keywords)) > 0:
+            return Tuple((value, Tensor()))
         if isinstance(value, Tensor):
             batch = any(isinstance(case, Tensor) and case.is_batch for case in incoming)
             return replace(value, activation=activation, is_batch=batch)

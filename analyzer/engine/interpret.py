@@ -13,7 +13,7 @@ from typing import Any
 
 from analyzer.engine.calls import GRAD_OFF, Calls, frame_for
 from analyzer.engine.evaluate import carries
-from analyzer.engine.events import Clear, Loop, Store
+from analyzer.engine.events import Clear, Escape, Loop, Store
 from analyzer.engine.machine import MAX_DEPTH, Args, Frame, unseen
 from analyzer.engine.state import FALSE, State, merge, merge_two, same
 from analyzer.engine.trace import start
@@ -503,6 +503,14 @@ class Interpreter(Calls):
         if end is not None:
             state.held = end.held
 
+    def returned(self, value: Value, at: int, state: State) -> None:
+        """What an entry returns goes to a caller that was not seen."""
+        cases = self.deep(value, state)
+        objects = frozenset(case.obj for case in cases if isinstance(case, Ref))
+        roots = frozenset(root for case in cases if isinstance(case, (Tensor, Unknown)) for root in case.roots)
+        via = frozenset(tag for case in cases if isinstance(case, (Tensor, Unknown)) for tag in case.via)
+        self.emit(Escape, at, None, objects=objects, roots=roots, via=via, how="return")
+
     def unit(self, path: str) -> ir.Unit | None:
         """The IR of a file; the program provides it."""
         raise NotImplementedError
@@ -515,7 +523,7 @@ class Interpreter(Calls):
         for param in func.node.params[1 if this is not None else 0 :]:
             params[param.name] = parameter_value(self, param, func.node, state)
         first = {func.node.params[0].name: this} if this is not None and func.node.params else {}
-        self.run_function(func, Args((), {**first, **params}), func.node.at, state)
+        self.returned(self.run_function(func, Args((), {**first, **params}), func.node.at, state), func.node.at, state)
         self.frames.pop()
 
 

@@ -192,8 +192,11 @@ def join(one: Value, other: Value) -> Value:
 
 def union(values: Iterable[Value]) -> Value:
     """One of several values; more than `MAX_CASES` widen."""
+    given = tuple(values)
+    if len(given) == 1:
+        return given[0]
     merged: dict[Value, Value] = {}
-    for value in values:
+    for value in given:
         for case in value.cases:
             known = merged.get(case)
             merged[case] = case if known is None else _witness(known, case)

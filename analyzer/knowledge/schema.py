@@ -26,7 +26,7 @@ from analyzer.errors import InputError
 class Row:
     """Knowledge about one API.
 
-    `returns`: ``tensor``, ``opaque`` (a structure of tensors), ``scalar``, ``none``, ``self``, ``argument``,
+    `returns`: ``tensor``, ``values and indices``, ``scalar``, ``none``, ``self``, ``argument``,
     ``arguments``, ``parameters``, ``batch``, or the kind of object it creates (``Optimizer``).
     `graph`: of a returned tensor: ``arguments`` (as its inputs), ``none``, ``parameters`` (it owns some).
     `effect`: what it does; `on`: to ``self`` or to the argument of that number.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from functools import cache
+from typing import Any
 
 from analyzer.syntax import ir
 
@@ -19,7 +20,7 @@ class Scope:
 
 
 @cache
-def _slots(kind: type) -> tuple[str, ...]:
+def _slots(kind: Any) -> tuple[str, ...]:
     skip = {"at", "locals", "outer", "uses"}
     return tuple(item.name for item in fields(kind) if item.name not in skip)
 
