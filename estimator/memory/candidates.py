@@ -63,7 +63,7 @@ def choices(run: RunConfig, readings: tuple[ModelFacts, ...]) -> Choices:
     found: Choices = {
         "facts": Choice(readings[0], readings, (), len(readings) > 1),
         "task": _fixed(task),
-        "method": _fixed(method),
+        "method": _possible_methods(run, method, is_training),
         **_shape(run, readings[0], is_training),
         **_numbers(run, is_training, method),
         "quantization": _quantization(run, readings[0], is_training, method),
@@ -87,6 +87,14 @@ def _method(run: RunConfig, is_training: bool) -> str:
     if run.quantization.is_known:
         return "qlora"
     return "lora" if run.lora_rank.is_known or run.lora_targets.is_known else "full"
+
+
+def _possible_methods(run: RunConfig, method: str, is_training: bool) -> Choice:
+    """Where a word about the method or the quantisation is there and cannot be read, adapters are possible."""
+    is_unclear = any(not word.is_known and word != UNSET for word in (run.method, run.quantization))
+    if is_training and is_unclear and not run.method.is_known and method == "full":
+        return Choice(method, (method,), ("lora", "qlora"), True)
+    return _fixed(method)
 
 
 def _world(run: RunConfig) -> int:
@@ -131,7 +139,7 @@ def _numbers(run: RunConfig, is_training: bool, method: str) -> Choices:
     kv_bytes = 2.0 if isinstance(kv_dtype, Unknown) else kv[kv_dtype]
     return {
         "precision": _choose(run.precision, precision, precision),
-        "optimizer": _choose(run.optimizer, optimizer, optimizer),
+        "optimizer": _choose(run.optimizer, optimizer, replace(optimizer, cheapest=("sgd", "lomo"))),
         "lora_rank": _choose(run.lora_rank, _open(16, 8, 64), _open(16, 8, 64)) if is_adapter else _fixed(8),
         "lora_targets": _targets(run) if is_adapter else _fixed("attention"),
         "kv_bytes": _fixed(kv_bytes),
@@ -150,9 +158,7 @@ def _quantization(run: RunConfig, facts: ModelFacts, is_training: bool, method: 
         absent = _open(facts.stored_as, None)
     else:
         absent = _fixed(None)
-    unknown = (
-        _open(absent.typical, *absent.probable, cheapest=("nf4",)) if method != "full" or not is_training else absent
-    )
+    unknown = _open(absent.typical, *absent.probable, cheapest=("nf4",))
     return _choose(run.quantization, absent, unknown)
 
 
@@ -172,14 +178,15 @@ def _parallel(run: RunConfig, world: int) -> Choices:
     tp, pp, cp = _degree(run.tp_degree), _degree(run.pp_degree), _degree(run.cp_degree)
     world = max(world, tp * pp * cp, _degree(run.sharding_degree))
     replicas = max(world // (tp * pp * cp), 1)
-    guess = _fixed("none") if replicas == 1 else _open("ddp", cheapest=("fsdp",))
+    shards = _degree(run.sharding_degree) if run.sharding_degree.is_known else replicas
+    guess = _fixed("none") if max(replicas, shards) == 1 else _open("ddp", cheapest=("zero1", "zero2", "fsdp"))
     return {
         "tp": _fixed(tp),
         "pp": _fixed(pp),
         "cp": _fixed(cp),
         "sp": _fixed(tp if _degree(run.sp_degree) > 1 else 1),
         "replicas": _fixed(replicas),
-        "shards": _fixed(_degree(run.sharding_degree) if run.sharding_degree.is_known else replicas),
+        "shards": _fixed(shards),
         "sharding": _choose(run.sharding, guess, guess),
         "grad_accum": _choose(run.grad_accum, Choice(1, (1, 2)), _open(1, 2)),
         "offload": _choose(run.offload, _fixed("none"), _open("none", cheapest=("optimizer", "both"))),
@@ -187,7 +194,7 @@ def _parallel(run: RunConfig, world: int) -> Choices:
 
 
 def _switches(run: RunConfig, is_training: bool, method: str) -> Choices:
-    checkpointing = Choice("none", ("none", "full"), ("full",), True) if is_training else _fixed("none")
+    checkpointing = Choice("none", ("none", "full"), ("full", "selective"), True) if is_training else _fixed("none")
     attention = _open("sdpa", cheapest=("flash",))
     loss_impl = Choice("full", ("full",), ("fused",))
     return {
@@ -205,12 +212,25 @@ def typical(found: Choices, architecture: str) -> Setup:
 
 
 Size = Callable[[Setup], int]
+_MAX_PASSES = 4
 
 
 def extreme(start: Setup, found: Choices, size: Size, *, is_low: bool, with_cheapest: bool = False) -> Setup:
-    """The reading with the least (most) bytes: one word after the other, twice, since words rarely work together."""
+    """The reading with the least (most) bytes: one word after the other until nothing improves.
+
+    Words can hide each other (offload hides what sharding saves), so the floor is also searched from the reading in
+    which every open word is at its cheapest.
+    """
+    starts = [start]
+    if with_cheapest:
+        starts.append(replace(start, **{name: item.cheapest[-1] for name, item in found.items() if item.cheapest}))
+    ends = [_climb(one, found, size, is_low=is_low, with_cheapest=with_cheapest) for one in starts]
+    return min(ends, key=size) if is_low else max(ends, key=size)
+
+
+def _climb(start: Setup, found: Choices, size: Size, *, is_low: bool, with_cheapest: bool) -> Setup:
     best, best_size = start, size(start)
-    for _ in range(2):
+    for _ in range(_MAX_PASSES):
         before = best
         for name, value in _alternatives(found, with_cheapest):
             if getattr(best, name) == value:
