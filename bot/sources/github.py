@@ -6,6 +6,7 @@ configuration. Everything else is listed and has no bytes.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Iterable
 from pathlib import PurePosixPath
 
@@ -16,6 +17,7 @@ from bot.github.contents import Contents, Entry, Listing
 from bot.github.gateway import Gateway, PullInfo
 from bot.sources.base import ChangedFile, PullSnapshot
 
+_log = logging.getLogger("preflight.sources")
 MAX_FETCHED_FILES = 600
 MAX_FETCHED_BYTES = 32 * 1024 * 1024
 _ROUNDS = 6
@@ -73,7 +75,11 @@ class LazyTree:
     def _mentioned(self, path: str) -> Collection[str]:
         content = self._bytes[path]
         if path.endswith(".py"):
-            return imported_paths(content, path, self.listing.files.keys())
+            try:
+                return imported_paths(content, path, self.listing.files.keys())
+            except Exception:  # noqa: BLE001  per file: a hint of what else to fetch must not lose the review
+                _log.exception("imports of one file were not followed")
+                return ()
         return mentioned_files(content, path, self.listing.files.keys()) if _suffix(path) in _LAUNCH_SUFFIXES else ()
 
 
@@ -97,6 +103,8 @@ def read_pull(
     gateway: Gateway, pull: PullInfo, *, repo_id: int, generation: int, posted: frozenset[str] = frozenset()
 ) -> ReviewInput:
     """Everything `bot.core.review` needs for `pull`, whose head is pinned by it."""
+    if pull.is_draft:  # skipped without a look at its files
+        return ReviewInput(snapshot=_snapshot(pull, repo_id), head=MemoryTree({}), base=MemoryTree({}))
     files = gateway.files(pull.number)
     merge_base = gateway.merge_base(pull.base_sha, pull.head_sha)
     head = LazyTree(gateway.contents, pull.head_sha)
@@ -110,7 +118,22 @@ def read_pull(
     tip.fetch(CONFIG_PATHS)
     config, problems = find(tip.read)
     is_cut = pull.num_files > len(files) or head.listing.is_cut or base.listing.is_cut
-    snapshot = PullSnapshot(
+    return ReviewInput(
+        snapshot=_snapshot(pull, repo_id, merge_base, files, is_cut=is_cut),
+        head=head.frozen(),
+        base=base.frozen(),
+        config=config,
+        config_problems=problems,
+        posted=posted,
+        generation=generation,
+        web_url=pull.web_url,
+    )
+
+
+def _snapshot(
+    pull: PullInfo, repo_id: int, merge_base: str = "", files: tuple[ChangedFile, ...] = (), *, is_cut: bool = False
+) -> PullSnapshot:
+    return PullSnapshot(
         repo_id=repo_id,
         full_name=pull.full_name,
         number=pull.number,
@@ -124,16 +147,6 @@ def read_pull(
         merge_base_sha=merge_base,
         changed_files=files,
         is_cut=is_cut,
-    )
-    return ReviewInput(
-        snapshot=snapshot,
-        head=head.frozen(),
-        base=base.frozen(),
-        config=config,
-        config_problems=problems,
-        posted=posted,
-        generation=generation,
-        web_url=pull.web_url,
     )
 
 

@@ -21,7 +21,7 @@ def create_app(settings: WebSettings | None = None) -> Flask:
     settings = settings or web_settings(os.environ)
     install_redaction(logging.getLogger())
     app = Flask("preflight", static_folder=None)
-    app.config["MAX_CONTENT_LENGTH"] = webhook.MAX_BODY_BYTES
+    app.config["MAX_CONTENT_LENGTH"] = webhook.MAX_BODY_BYTES + 1  # a chunked body is cut there without an error
     client = connect(settings.redis_url, timeout=_REDIS_TIMEOUT)
     app.register_blueprint(webhook.blueprint(settings, client, Keys(settings.namespace)))
     app.register_blueprint(health.blueprint(client))

@@ -61,8 +61,10 @@ class _Receiver:
         if request.mimetype != "application/json":
             return _say(415, "set the webhook's content type to application/json")
         try:
-            body = request.get_data(cache=False)  # a chunked body is counted while it is read
+            body = request.get_data(cache=False)
         except RequestEntityTooLarge:
+            return _say(413, "body over 25 MiB")
+        if len(body) > MAX_BODY_BYTES:
             return _say(413, "body over 25 MiB")
         if not signature_is_right(body, request.headers.get("X-Hub-Signature-256"), self._settings.webhook_secrets):
             return _say(401, "signature missing or wrong")
