@@ -1,0 +1,265 @@
+"""One pull request in, one plan out: what is said, where, and what it does to the checks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from analyzer.api import Files, Options
+from analyzer.findings import Confidence, Edit, Evidence, Finding, Fix, Position, Report, Severity, Skipped, Span
+from bot.core.config import Config
+from bot.core.external_id import ExternalId, external_id, parse_external_id
+from bot.core.fingerprint import fingerprints
+from bot.core.introduced import introduced
+from bot.core.plan import Plan
+from bot.core.plan_json import plan_from_json, plan_to_json, review_input_from_json, review_input_to_json
+from bot.core.review import Engines, MemoryTree, ReviewInput, review
+from bot.sources.base import ChangedFile, PullSnapshot
+
+HEAD = "b" * 40
+
+
+def stores(path: str, text: str) -> list[Finding]:
+    """A rule for these tests: every line with ``append(loss)`` keeps a graph."""
+    found = []
+    for number, line in enumerate(text.split("\n"), 1):
+        at = line.find("append(loss)")
+        if at >= 0:
+            where = Position(number, at + 11)
+            edit = Edit(Span(path, where, where), ".detach()")
+            span = Span(path, Position(number, at + 7), where)
+            why = (Evidence(path, number, at, "stored here"),)
+            found.append(
+                Finding(
+                    rule="PF101",
+                    name="graph-retention",
+                    span=span,
+                    severity=Severity.ERROR,
+                    confidence=Confidence.POSSIBLE if "maybe" in line else Confidence.CERTAIN,
+                    message="`loss` keeps its graph",
+                    evidence=why,
+                    fix=Fix("Detach", "safe", (edit,)),
+                )
+            )
+    return found
+
+
+def analyze(files: Files, targets: Sequence[str], options: Options | None) -> Report:
+    findings: list[Finding] = []
+    skipped = []
+    for path in targets:
+        text = (files.read(path) or b"").decode()
+        findings += stores(path, text)
+        skipped += [Skipped(path, "syntax error at 1:0")] if text.startswith("def(") else []
+    return Report(num_files=len(targets), skipped=tuple(skipped), findings=tuple(findings))
+
+
+def nothing(*_: object) -> tuple[Any, ...]:
+    return ()
+
+
+def no_finding(_: object) -> None:
+    return None
+
+
+def broken(*_: object) -> Any:
+    raise ZeroDivisionError
+
+
+ENGINES = Engines(analyze=analyze, affected=nothing, impact_finding=no_finding)
+
+
+def given(
+    head: Mapping[str, str], base: Mapping[str, str], patches: Mapping[str, str | None], **more: Any
+) -> ReviewInput:
+    files = tuple(
+        ChangedFile(path=path, status="modified" if path in base else "added", patch=patch)
+        for path, patch in patches.items()
+    )
+    snapshot = PullSnapshot(
+        repo_id=1,
+        full_name="o/r",
+        number=3,
+        author="ann",
+        title="t",
+        is_draft=more.pop("is_draft", False),
+        is_open=True,
+        base_ref="main",
+        base_sha="c" * 40,
+        head_sha=HEAD,
+        merge_base_sha="c" * 40,
+        changed_files=files,
+    )
+    trees = [MemoryTree({path: text.encode() for path, text in tree.items()}) for tree in (head, base)]
+    return ReviewInput(snapshot=snapshot, head=trees[0], base=trees[1], **more)
+
+
+OLD = "a = 1\nx.append(loss)\n"
+NEW = "a = 1\nx.append(loss)\ny.append(loss)\n"
+ONE = given({"t.py": NEW}, {"t.py": OLD}, {"t.py": "@@ -1,2 +1,3 @@\n a = 1\n x.append(loss)\n+y.append(loss)"})
+
+
+def code_check(plan: Plan) -> tuple[str, str]:
+    return plan.checks[0].conclusion, plan.checks[0].state
+
+
+def test_only_what_is_introduced_is_said_with_a_change_that_applies() -> None:
+    plan = review(ONE, ENGINES)
+    assert [(comment.line, comment.start_line) for comment in plan.comments] == [(3, None)]
+    assert "```suggestion\ny.append(loss.detach())\n```" in plan.comments[0].body
+    assert f"/o/r/blob/{HEAD}/t.py#L3" in plan.comments[0].body
+    assert plan.comments[0].body.startswith(f"<!-- preflight:fingerprint={plan.comments[0].fingerprint} -->")
+    assert code_check(plan) == ("neutral", "exceeds")
+    assert plan.summary is not None
+
+
+def test_the_plan_and_its_input_survive_json_and_restart() -> None:
+    plan = review(ONE, ENGINES)
+    again = review_input_from_json(json.loads(json.dumps(review_input_to_json(ONE))))
+    assert plan == review(again, ENGINES)
+    assert plan == plan_from_json(json.loads(json.dumps(plan_to_json(plan))))
+
+
+def test_nothing_is_said_twice() -> None:
+    first = review(ONE, ENGINES)
+    shifted = given(
+        {"t.py": "# more\n\n" + NEW},
+        {"t.py": OLD},
+        {"t.py": "@@ -1,2 +1,5 @@\n+# more\n+\n a = 1\n x.append(loss)\n+y.append(loss)"},
+        posted=frozenset(comment.fingerprint for comment in first.comments),
+    )
+    again = review(shifted, ENGINES)
+    assert again.comments == ()
+    assert again.standing == first.standing
+    assert code_check(again) == ("neutral", "exceeds")
+
+
+def test_a_clean_pull_request_is_quiet_and_green() -> None:
+    plan = review(given({"t.py": OLD + "b = 2\n"}, {"t.py": OLD}, {"t.py": "@@ -2 +2,2 @@\n x\n+b = 2"}), ENGINES)
+    assert (plan.comments, plan.summary, plan.review_body) == ((), None, "")
+    assert {"success"} == {check.conclusion for check in plan.checks}
+
+
+@pytest.mark.parametrize(
+    ("config", "expected", "level"),
+    [
+        (Config(), "neutral", None),
+        (Config(code="warn"), "neutral", "warning"),
+        (Config(code="block"), "failure", "failure"),
+    ],
+)
+def test_the_mode_decides_what_an_error_does(config: Config, expected: str, level: str | None) -> None:
+    check = review(given({"t.py": NEW}, {}, {"t.py": "@@ -0,0 +1,3 @@\n+a\n+b\n+c"}, config=config), ENGINES).checks[0]
+    assert check.conclusion == expected
+    assert ({level} if level else set()) == {note.level for note in check.annotations}
+
+
+def test_nothing_is_lost_outside_the_diff_and_over_the_limit() -> None:
+    text = "x.append(loss)\n" * 4
+    patch = "@@ -0,0 +1,3 @@\n+a\n+a\n+a"
+    plan = review(given({"t.py": text}, {}, {"t.py": patch}, config=Config(max_inline=1)), ENGINES)
+    assert len(plan.comments) == 1
+    assert [note.start_line for note in plan.checks[0].annotations] == [2, 3, 4]
+    assert "over the limit" in (plan.summary or "")
+    assert "outside the diff" in (plan.summary or "")
+    assert len(set(plan.standing)) == 4
+
+
+@pytest.mark.parametrize(
+    ("engines", "states"),
+    [
+        (Engines(broken, nothing, no_finding), ["failed", "ok"]),
+        (Engines(analyze, broken, no_finding), ["exceeds", "failed"]),
+    ],
+)
+def test_a_broken_engine_takes_down_only_its_own_check(engines: Engines, states: list[str]) -> None:
+    plan = review(ONE, engines)
+    assert states == [check.state for check in plan.checks]
+    assert {"neutral"} >= {check.conclusion for check in plan.checks if check.state == "failed"}
+
+
+def test_a_draft_is_skipped_and_an_unreadable_file_is_named() -> None:
+    draft = review(given({"t.py": NEW}, {}, {"t.py": None}, is_draft=True), ENGINES)
+    assert {("skipped", "skipped")} == {(check.conclusion, check.state) for check in draft.checks}
+    bad = given({"t.py": "def(\n", "u.py": NEW}, {}, {"t.py": None, "u.py": None}, skip={"u.py": "killed a worker"})
+    check = review(bad, ENGINES).checks[0]
+    assert (check.conclusion, check.state) == ("neutral", "unknown")
+    assert "killed a worker" in check.summary
+    assert "syntax error" in check.summary
+
+
+def test_possible_findings_are_folded_away() -> None:
+    plan = review(given({"t.py": "maybe.append(loss)\n"}, {}, {"t.py": "@@ -0,0 +1 @@\n+x"}), ENGINES)
+    assert (plan.comments, plan.summary) == ((), None)
+    assert "1 less certain" in plan.checks[0].text
+
+
+def test_hostile_names_stay_text() -> None:
+    path = "a|b`@ann\u202e.py"
+    plan = review(given({path: NEW}, {}, {path: None}), ENGINES)
+    text = (plan.summary or "") + plan.checks[0].summary + plan.checks[0].annotations[0].message
+    assert "\u202e" not in text
+
+
+Reader = Callable[[str], "bytes | None"]
+
+
+def difference(head: str, base: str, renames: Mapping[str, str] | None = None) -> list[int]:
+    moved = renames or {}
+    head_files = MemoryTree({"t.py": head.encode()})
+    base_files = MemoryTree({moved.get("t.py", "t.py"): base.encode()})
+    return [
+        finding.line
+        for finding in introduced(
+            analyze(head_files, ["t.py"], None),
+            analyze(base_files, list(base_files.paths()), None),
+            head_files.read,
+            base_files.read,
+            moved,
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("head", "base", "expected"),
+    [
+        ("\n\n# c\nx.append(loss)  # why\n", "x.append(loss)\n", []),
+        ("if a:\n    x.append(loss)\n", "x.append(loss)\n", []),
+        ("b = 1\nx.append(loss)\na = 1\nx.append(loss)\n", "a = 1\nx.append(loss)\n", [2]),
+        ("y.append(loss)\n", "x.append(loss)\n", [1]),
+        ("x = (\n", "", []),
+    ],
+)
+def test_introduced_counts_statements_not_lines(head: str, base: str, expected: list[int]) -> None:
+    assert expected == difference(head, base)
+    assert expected == difference(head, base, {"t.py": "old.py"})
+
+
+def test_fingerprints_tell_twins_apart_and_follow_renames() -> None:
+    read: Reader = {"t.py": b"x.append(loss)\nx.append(loss)\n", "new.py": b"x.append(loss)\n"}.get
+    one, two = fingerprints(stores("t.py", "x.append(loss)\nx.append(loss)\n"), read, {})
+    (moved,) = fingerprints(stores("new.py", "x.append(loss)\n"), read, {"new.py": "t.py"})
+    assert one != two
+    assert one == moved
+
+
+def test_external_ids_round_trip() -> None:
+    text = external_id(1, 2, HEAD, 3, "exceeds")
+    assert text == f"1:2:{HEAD}:3:exceeds"
+    assert parse_external_id(text) == ExternalId(repo_id=1, number=2, sha=HEAD, generation=3, state="exceeds")
+    assert parse_external_id(external_id(1, 2, HEAD, 3)) is not None
+    assert all(parse_external_id(bad) is None for bad in (None, "", "1:2:x:3:ok", text + "x"))
+
+
+def test_the_affected_launches_see_every_changed_path() -> None:
+    seen: list[Collection[str]] = []
+
+    def affected(*arguments: Any) -> tuple[Any, ...]:
+        seen.append(arguments[2])
+        return ()
+
+    review(ONE, Engines(analyze, affected, no_finding))
+    assert seen == [{"t.py"}]
