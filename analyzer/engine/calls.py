@@ -152,6 +152,7 @@ class Calls(Expressions):
 
     def call_object(self, ref: Ref, args: Args, at: int, state: State) -> Value:
         obj = self.obj(ref)
+        self.saw("*.__call__", args, at, ref)
         if obj.kind == "Module":
             return self.forward(ref, args, at, state)
         if obj.kind == "Context" and args.positional:
@@ -249,6 +250,7 @@ class Calls(Expressions):
         from analyzer.knowledge import overlays
 
         self.saw(callee.name, args, at, External(callee.name.rpartition(".")[0]))
+        self.callbacks(args, at, state)
         special = overlays.function(callee.name)
         if special is not None:
             result: Value = special(self, args, at, state)
@@ -263,6 +265,7 @@ class Calls(Expressions):
 
         receiver, kind = method.receiver, self.receiver_kind(method.receiver)
         self.saw(f"*.{method.name}", args, at, receiver)
+        self.callbacks(args, at, state)
         special = overlays.method(kind, method.name)
         if special is not None and isinstance(receiver, Ref):
             answer: Value = special(self, receiver, args, at, state)
@@ -451,6 +454,12 @@ class Calls(Expressions):
                     self.called.add((case.path, case.node.at))
         site = self.site(at)
         return Unknown(reason, Gap.UNSEEN, roots, via, trace=start(site, reason, Gap.UNSEEN))
+
+    def callbacks(self, args: Args, at: int, state: State) -> None:
+        """For the estimator: a library calls the functions it is given (``collate_fn``, ``map``), with values unseen."""
+        for case in (case for arg in args.all() for case in arg.cases) if self.wanted else ():
+            if isinstance(case, Func) and (case.path, case.node.at) not in self.called:
+                self.run_function(case, Args((), {}, has_more=True), at, state.fork())
 
     def saw(self, name: str, args: Args, at: int, receiver: Value | None = None) -> None:
         """For the estimator: a call it asked for."""
