@@ -189,11 +189,19 @@ def _never_trains(command: Command) -> bool:
     return root in sys.stdlib_module_names or root in excluded["modules"] or name in excluded["modules"]
 
 
-def option_pairs(words: Sequence[Arg]) -> Iterator[tuple[Arg, str]]:
-    """Each argument with the words a person would look for: a value together with its option."""
+def option_pairs(words: Sequence[Arg]) -> Iterator[tuple[str, Arg, str]]:
+    """Each argument's text, the word it owes its value to, and what a person would look for: an option and its value
+    belong together (``--batch-size 4``, on the line that says 4)."""
     for index, word in enumerate(words):
-        before = words[index - 1] if index else None
-        if before is not None and before.text.startswith("-") and "=" not in before.text and word.text[:1] != "-":
-            yield word, f"{before.text} {word.text}"
+        before, after = words[index - 1] if index else None, words[index + 1] if index + 1 < len(words) else None
+        if before is not None and _takes_next(before, word):
+            yield word.text, word, f"{before.text} {word.text}"
+        elif after is not None and _takes_next(word, after):
+            yield word.text, after, f"{word.text} {after.text}"
         else:
-            yield word, word.text
+            yield word.text, word, word.text
+
+
+def _takes_next(option: Arg, value: Arg) -> bool:
+    is_option = option.text.startswith("-") and "=" not in option.text and not option.text[1:2].isdigit()
+    return is_option and (not value.text.startswith("-") or value.text[1:2].isdigit())

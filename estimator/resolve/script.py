@@ -38,7 +38,7 @@ def script_facts(
     files: Files, path: str, argv: Sequence[Arg], extra: Mapping[str, Sourced[Any]] | None = None
 ) -> Facts:
     """What the script's calls say under these arguments; `extra` are the launcher's, where the script is silent."""
-    words = [(word.text, Place(word.path, word.line, text)) for word, text in option_pairs(_passed(argv))]
+    words = [(text, Place(word.path, word.line, shown)) for text, word, shown in option_pairs(_passed(argv))]
     sites = analyzer.call_sites(files, path, frameworks.callees(), words)
     facts = frameworks.gather(_without_unresolved(site, argv) for site in sites)
     if "hf_parser" in facts.marks:
