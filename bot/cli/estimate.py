@@ -115,10 +115,7 @@ def _from_file(path: str) -> list[RunConfig]:
 def _of_script(files: Files, name: str) -> list[RunConfig]:
     from estimator.resolve.script import run_configs
 
-    try:
-        found = list(run_configs(files, name, ()))
-    except NotImplementedError:
-        raise InputError(f"{name}: reading a run from a script is not available in this version") from None
+    found = list(run_configs(files, name, ()))
     if not found:
         raise InputError(f"{name}: no training run is recognised in it; give --model and the other options")
     return found

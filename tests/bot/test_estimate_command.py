@@ -81,6 +81,67 @@ def test_a_missing_file_is_a_clear_error(capsys: pytest.CaptureFixture[str]) -> 
     assert "nowhere.json" in capsys.readouterr().err
 
 
+SCRIPT = """
+import argparse
+import torch
+from transformers import AutoModelForCausalLM
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--batch-size", type=int, default=2)
+args = parser.parse_args()
+model = AutoModelForCausalLM.from_pretrained("meta-llama/Llama-2-7b-hf", torch_dtype=torch.bfloat16)
+optimizer = torch.optim.AdamW(model.parameters())
+loader = torch.utils.data.DataLoader(dataset, batch_size=args.batch_size)
+for batch in loader:
+    optimizer.zero_grad()
+    model(**batch).loss.backward()
+    optimizer.step()
+"""
+LAUNCH = "#!/bin/bash\n#SBATCH --gres=gpu:a100:4\ntorchrun --nproc-per-node 4 train.py --batch-size 8\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "batch", "place"),
+    [
+        (["train.py", "--gpu", "A100"], 2, "train.py:7"),
+        (["train.py", "--gpu", "A100", "--batch-size", "16"], 16, "--micro-batch 16"),
+        (["run.slurm"], 8, "run.slurm:3"),
+        (
+            ["--gpu", "H100", "--", "torchrun", "--nproc-per-node", "2", "train.py", "--batch-size", "4"],
+            4,
+            "command line",
+        ),
+    ],
+)
+def test_a_script_a_launch_file_and_a_command_say_what_runs(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    words: list[str],
+    batch: int,
+    place: str,
+) -> None:
+    (tmp_path / "train.py").write_text(SCRIPT)
+    (tmp_path / "run.slurm").write_text(LAUNCH)
+    monkeypatch.chdir(tmp_path)
+    document = json.loads(printed(capsys, "estimate", "--format", "json", *words))
+    inputs = {item["name"]: (item["value"], item["origin"]) for item in document["inputs"]}
+    assert inputs["model"][0] == "meta-llama/Llama-2-7b-hf"
+    assert inputs["optimizer"][0] == "adamw"
+    assert inputs["micro_batch"][0] == batch
+    assert inputs["micro_batch"][1].startswith(place)
+    assert document["peak_gib"]["floor"] > 12
+
+
+def test_a_file_that_trains_nothing_is_a_clear_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "empty.py").write_text("print('hello')\n")
+    monkeypatch.chdir(tmp_path)
+    assert run(["estimate", "empty.py"]) == 2
+    assert "empty.py" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("command", [["estimate", *WORDS], ["gpus"], ["instances", "p4d"], ["models", "llama"]])
 def test_neither_libcst_nor_torch_is_imported(command: list[str]) -> None:
     code = (
