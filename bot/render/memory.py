@@ -13,6 +13,7 @@ from estimator.api import Impact, Verdict
 
 Estimate = Mapping[str, Any]
 MAX_ROWS = 30
+MAX_TARGETS = 6
 
 
 def headline(impact: Impact, estimate: Estimate) -> str:
@@ -71,10 +72,15 @@ def _range(peak: Mapping[str, float]) -> str:
 
 
 def _target(estimate: Estimate) -> str:
-    target = estimate.get("target")
-    if not target:
+    targets = estimate.get("targets") or ()
+    if not targets:
         return "not known"
-    return f"{escape(str(target['name']))} × {target['count']}"
+    several = len(targets) > 1
+    shown = [
+        f"{escape(str(item['name']))} × {item['count']}" + (f" ({item['verdict']})" if several else "")
+        for item in targets[:MAX_TARGETS]
+    ]
+    return " or ".join(shown)
 
 
 def _moved(old: Estimate | None, new: Estimate) -> str:

@@ -7,9 +7,12 @@ holds ``USAGE``, ``WHO`` and ``answer(words, context) -> str`` (Markdown). Nothi
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from estimator.api import Impact
 
 Who = Literal["author_or_write", "write"]
 
@@ -24,6 +27,12 @@ class CommandContext:
 
     head_sha: str
     run_configs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+
+def run_configs(impacts: Iterable[Impact]) -> dict[str, Mapping[str, Any]]:
+    """The run config documents behind `impacts` (of ``estimator.api.affected``), for a context."""
+    shown = ((impact.path, impact.head.to_json()) for impact in impacts if impact.head is not None)
+    return {path: {line["name"]: line["value"] for line in estimate["inputs"]} for path, estimate in shown}
 
 
 @dataclass(frozen=True, slots=True)

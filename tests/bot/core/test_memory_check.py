@@ -1,0 +1,75 @@
+"""The memory check with the real estimator: a Slurm script that a pull request adds."""
+
+from __future__ import annotations
+
+import pytest
+
+from bot.core.commands import Command, CommandContext, answer
+from bot.core.commands.base import run_configs
+from bot.core.config import Config
+from bot.core.plan import CheckOutcome
+from bot.core.review import MemoryTree, ReviewInput, review
+from bot.sources.base import ChangedFile, PullSnapshot
+from estimator.api import affected
+
+SCRIPT = """\
+from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+model = AutoModelForCausalLM.from_pretrained("meta-llama/Llama-2-7b-hf")
+args = TrainingArguments(output_dir="x", per_device_train_batch_size=8)
+Trainer(model=model, args=args).train()
+"""
+SLURM = "#!/bin/bash\n#SBATCH --gres=gpu:{}:1\npython finetune.py\n"
+HEAD = "b" * 40
+
+
+def tree(gpu: str) -> MemoryTree:
+    return MemoryTree({"finetune.py": SCRIPT.encode(), "run.slurm": SLURM.format(gpu).encode()})
+
+
+def given(gpu: str, config: Config) -> ReviewInput:
+    patch = "@@ -0,0 +1,3 @@\n+#!/bin/bash\n+#SBATCH\n+python finetune.py"
+    snapshot = PullSnapshot(
+        repo_id=1,
+        full_name="o/r",
+        number=3,
+        author="ann",
+        title="t",
+        is_draft=False,
+        is_open=True,
+        base_ref="main",
+        base_sha=HEAD,
+        head_sha=HEAD,
+        merge_base_sha=HEAD,
+        changed_files=(ChangedFile(path="run.slurm", status="added", patch=patch),),
+    )
+    base = MemoryTree({"finetune.py": SCRIPT.encode()})
+    return ReviewInput(snapshot=snapshot, head=tree(gpu), base=base, config=config)
+
+
+def memory_check(gpu: str, config: Config) -> tuple[CheckOutcome, int]:
+    plan = review(given(gpu, config))
+    return plan.checks[1], len(plan.comments)
+
+
+@pytest.mark.parametrize(("mode", "conclusion"), [("block", "failure"), ("advisory", "neutral"), ("warn", "neutral")])
+def test_a_job_that_cannot_fit_fails_only_under_block(mode: str, conclusion: str) -> None:
+    check, num_comments = memory_check("t4", Config(memory=mode))  # type: ignore[arg-type]
+    assert (check.conclusion, check.state) == (conclusion, "exceeds")
+    assert num_comments == 1
+    assert "What would help" in check.text
+    assert "finetune.py:3" in check.text
+    assert "cannot fit" in check.summary
+
+
+def test_a_gpu_nobody_knows_blocks_nothing() -> None:
+    check, num_comments = memory_check("mystery", Config())
+    assert (check.conclusion, num_comments) == ("neutral", 0)
+
+
+def test_a_command_starts_from_the_changed_launch_config() -> None:
+    head = tree("t4")
+    configs = run_configs(affected(MemoryTree({"finetune.py": SCRIPT.encode()}), head, {"run.slurm"}, {}))
+    assert configs["run.slurm"]["micro_batch"] == 8
+    text = answer(Command(name="estimate", words=("A100",)), CommandContext(head_sha=HEAD, run_configs=configs))
+    assert "`run.slurm`" in text
+    assert "Llama" in text
