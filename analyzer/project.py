@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Collection, Iterator
+
 from analyzer.api import Files
+
+_IMPORT = re.compile(
+    rb"^[ \t]*(?:from[ \t]+(?P<dots>\.*)[ \t]*(?P<module>[\w.]*)[ \t]+import[ \t]*(?P<names>\([^)]*\)|[^\n#;]*)"
+    rb"|import[ \t]+(?P<modules>[^\n#;]+))",
+    re.MULTILINE,
+)
+_JOINED = re.compile(rb"\\\r?\n")
+_COMMENT = re.compile(rb"#[^\r\n]*")
 
 
 class Project:
@@ -18,18 +29,66 @@ class Project:
 
     def module_name(self, path: str) -> str:
         """The dotted name of a file."""
-        return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+        return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".").removeprefix("src.")
 
     def resolve(self, module: str, from_path: str, level: int) -> str | None:
-        """The file that an import means, or None where it leads outside the tree."""
-        folder = from_path.split("/")[:-1]
-        parts = [part for part in module.split(".") if part]
-        bases = [folder[: len(folder) - level + 1]] if level else [folder[:end] for end in range(len(folder), -1, -1)]
-        if not level:
-            bases += [["src"]]
-        for base in bases:
-            stem = "/".join([*base, *parts])
-            for path in (f"{stem}.py", f"{stem}/__init__.py"):
-                if path in self._paths:
-                    return path
-        return None
+        """The file that an import means, or None where it leads outside the tree.
+
+        An absolute import is looked for beside the importing file, then in each folder above it and its ``src``.
+        """
+        return resolve(self._paths, module, from_path, level)
+
+
+def resolve(paths: Collection[str], module: str, from_path: str, level: int) -> str | None:
+    """See `Project.resolve`."""
+    parts = [part for part in module.split(".") if part]
+    for base in _bases(from_path, level):
+        stem = "/".join([*base, *parts])
+        for path in (f"{stem}.py", f"{stem}/__init__.py" if stem else "__init__.py"):
+            if path in paths:
+                return path
+    return None
+
+
+def _bases(from_path: str, level: int) -> Iterator[list[str]]:
+    folder = from_path.split("/")[:-1]
+    if level:
+        if level - 1 <= len(folder):
+            yield folder[: len(folder) - level + 1]
+        return
+    for end in range(len(folder), -1, -1):
+        yield folder[:end]
+        yield [*folder[:end], "src"]
+
+
+def imported_paths(source: bytes, path: str, known: Collection[str]) -> list[str]:
+    """See `analyzer.api.imported_paths`. Text in a string that looks like an import counts as one; so does every name
+    that may be a submodule; packages on the way run their ``__init__``, so they count."""
+    paths = known if isinstance(known, (set, frozenset)) else frozenset(known)
+    found: dict[str, None] = {}
+    for module, level in _imports(_JOINED.sub(b" ", source)):
+        parts = module.split(".")
+        for end in range(1, len(parts) + 1):
+            target = resolve(paths, ".".join(parts[:end]), path, level)
+            if target is not None and target != path:
+                found[target] = None
+    return list(found)
+
+
+def _imports(source: bytes) -> Iterator[tuple[str, int]]:
+    """Dotted names and levels; ``from a import b`` may mean the module ``a.b``."""
+    for match in _IMPORT.finditer(source):
+        if match["modules"]:
+            for part in match["modules"].decode("utf-8", "replace").split(","):
+                if words := part.split():
+                    yield words[0], 0
+            continue
+        level, module = len(match["dots"]), match["module"].decode("utf-8", "replace")
+        if not level and not module:
+            continue
+        yield module, level
+        text = _COMMENT.sub(b"", match["names"]).strip(b"()").decode("utf-8", "replace")
+        for part in text.split(","):
+            words = part.split()
+            if words and words[0] != "*":
+                yield f"{module}.{words[0]}" if module else words[0], level

@@ -8,7 +8,7 @@ from typing import Literal
 
 import libcst as cst
 
-from analyzer.findings import Edit, Span
+from analyzer.findings import Edit, Position, Span
 from analyzer.positions import spans
 
 
@@ -56,24 +56,69 @@ class InsertStatement:
 SymbolicEdit = InsertAfter | InsertBefore | Replace | ReplaceText | InsertStatement
 
 
+_ATOMS = (cst.Name, cst.Attribute, cst.Subscript, cst.Call, cst.List, cst.Set, cst.Dict, cst.ListComp, cst.SetComp)
+_POSTFIX = (".", "[", "(")
+
+
 def resolve(
     edits: Sequence[SymbolicEdit], module: cst.Module, path: str, node_of: Callable[[int], cst.CSTNode]
 ) -> tuple[Edit, ...]:
-    """The edits with their positions."""
+    """The edits with their positions. A line end in a text is ``\\n``: `analyzer.fixes.apply` writes the file's own."""
     places = spans(module, path, {node_of(edit.node_id) for edit in edits})
-    return tuple(_edit(edit, module, places[node_of(edit.node_id)], node_of) for edit in edits)
+    lines = module.code.splitlines() if any(isinstance(edit, InsertStatement) for edit in edits) else []
+    result: list[Edit] = []
+    for edit in edits:
+        span = places[node_of(edit.node_id)]
+        if isinstance(edit, InsertStatement):
+            result.append(_statement(edit, span, lines))
+        else:
+            result += _expression(edit, span, module, node_of)
+    return tuple(result)
 
 
-def _edit(edit: SymbolicEdit, module: cst.Module, span: Span, node_of: Callable[[int], cst.CSTNode]) -> Edit:
+def _expression(
+    edit: InsertAfter | InsertBefore | Replace | ReplaceText,
+    span: Span,
+    module: cst.Module,
+    node_of: Callable[[int], cst.CSTNode],
+) -> list[Edit]:
+    before, after = Span(span.path, span.start, span.start), Span(span.path, span.end, span.end)
     if isinstance(edit, InsertAfter):
-        return Edit(Span(span.path, span.end, span.end), edit.text)
+        if edit.text.startswith(_POSTFIX) and _is_loose(node_of(edit.node_id)):
+            return [Edit(before, "("), Edit(after, f"){edit.text}")]
+        return [Edit(after, edit.text)]
     if isinstance(edit, InsertBefore):
-        return Edit(Span(span.path, span.start, span.start), edit.text)
+        return [Edit(before, edit.text)]
     if isinstance(edit, Replace):
-        return Edit(span, module.code_for_node(node_of(edit.with_source_of)))
-    if isinstance(edit, InsertStatement):
-        indent = " " * span.start.column
-        if edit.where == "before":
-            return Edit(Span(span.path, span.start, span.start), f"{edit.text}\n{indent}")
-        return Edit(Span(span.path, span.end, span.end), f"\n{indent}{edit.text}")
-    return Edit(span, edit.text)
+        source, target = node_of(edit.with_source_of), node_of(edit.node_id)
+        text = module.code_for_node(source)
+        # An argument or statement is free of its neighbours; anything looser than an atom may not be, so it is wrapped.
+        return [
+            Edit(span, f"({text})" if _is_loose(source) and not _is_loose(target) and _needs_wrap(source) else text)
+        ]
+    return [Edit(span, edit.text)]
+
+
+def _is_loose(node: cst.CSTNode) -> bool:
+    """Whether ``.x`` behind the node would bind to a part of it only."""
+    return isinstance(node, cst.BaseExpression) and not isinstance(node, _ATOMS) and not node.lpar
+
+
+def _needs_wrap(node: cst.CSTNode) -> bool:
+    """Literals stand anywhere an expression does."""
+    return not isinstance(node, (cst.BaseNumber, cst.BaseString, cst.Tuple))
+
+
+def _statement(edit: InsertStatement, span: Span, lines: list[str]) -> Edit:
+    """On a line of its own with the statement's indentation; on a shared line (``a; b``, ``if x: a``) behind ``;``."""
+    first = lines[span.start.line - 1]
+    indent = first[: span.start.column]
+    rest = lines[span.end.line - 1][span.end.column :].strip()
+    shares = bool(indent.strip(" \t\f")) or rest.startswith(";")
+    if edit.where == "before":
+        return Edit(Span(span.path, span.start, span.start), f"{edit.text}; " if shares else f"{edit.text}\n{indent}")
+    end = span.end
+    if shares:
+        return Edit(Span(span.path, end, end), f"; {edit.text}")
+    end = Position(end.line, len(lines[end.line - 1]))  # behind a comment on the same line
+    return Edit(Span(span.path, end, end), f"\n{indent}{edit.text}")

@@ -23,11 +23,8 @@ def report_text(report: Report, line_of: Callable[[str, int], str | None]) -> st
 def finding_text(finding: Finding, line_of: Callable[[str, int], str | None]) -> str:
     """One finding with its source line, evidence and fix."""
     start, end = finding.span.start, finding.span.end
-    lines = [
-        f"{finding.path}:{start.line}:{start.column + 1}: {finding.severity.value} {finding.rule} "
-        f"{finding.name} ({finding.confidence.value})",
-        f"  {finding.message}",
-    ]
+    what = f"{finding.severity.value} {finding.rule} {finding.name} ({finding.confidence.value})"
+    lines = [f"{finding.path}:{start.line}:{start.column + 1}: {what}", f"  {finding.message}"]
     source = line_of(finding.path, start.line)
     if source is not None:
         last = end.column if end.line == start.line else len(source)

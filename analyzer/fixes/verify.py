@@ -1,0 +1,44 @@
+"""A fix is kept only when it is seen to work: the changed file parses, the finding is gone and nothing new appears."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from analyzer.findings import Finding, Fix
+from analyzer.fixes.apply import apply, choose
+
+Analyse = Callable[[bytes], Sequence[Finding] | None]
+"""The findings of the changed file (all confidences); None where it does not parse."""
+
+
+def verify(source: bytes, findings: Sequence[Finding], analyse: Analyse) -> tuple[Finding, ...]:
+    """`findings` of one file, without the fixes that do not work.
+
+    All fixes that can be applied together are tried at once; only if that fails is each tried alone.
+    """
+    before = Counter(item.rule for item in findings)
+    together = choose(findings, with_unsafe=True)
+    if together and _works(source, together, findings, before, analyse):
+        proven = set(map(id, together))
+    else:
+        proven = {id(fix) for fix in together if _works(source, [fix], findings, before, analyse)}
+    alone = [item.fix for item in findings if item.fix is not None and not any(item.fix is fix for fix in together)]
+    proven |= {id(fix) for fix in alone if _works(source, [fix], findings, before, analyse)}
+    return tuple(item if item.fix is None or id(item.fix) in proven else replace(item, fix=None) for item in findings)
+
+
+def _works(
+    source: bytes, fixes: Sequence[Fix], findings: Sequence[Finding], before: Counter[str], analyse: Analyse
+) -> bool:
+    try:
+        changed = apply(source, [edit for fix in fixes for edit in fix.edits])
+    except ValueError:
+        return False
+    after = analyse(changed)
+    if after is None:
+        return False
+    expected = before - Counter(item.rule for item in findings if any(item.fix is fix for fix in fixes))
+    found = Counter(item.rule for item in after)
+    return all(found[rule] <= expected[rule] for rule in found)
