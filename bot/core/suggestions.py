@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from analyzer.findings import Edit, Position
 from bot.core.diff import Commentable, hunk_of
 
+_TURNS = re.compile("[\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 MAX_LINES = 40  # a longer block is not read before it is applied
 
 
@@ -120,6 +121,8 @@ def _as_lines(old: list[str], new: list[str], lines: Commentable) -> Suggestion 
     if hunk_of(lines, start + 1, end) is None:
         return NoSuggestion("the change is not within one part of the diff")
     replacement = new[start : len(new) - (len(old) - end)]
+    if any(_TURNS.search(line) for line in replacement):
+        return NoSuggestion("the lines hold characters that turn the reading direction")
     return Suggestion(start_line=start + 1, line=end, text="".join(f"{line}\n" for line in replacement))
 
 

@@ -77,6 +77,7 @@ EDIT = [Edit(Span("t.py", Position(2, 1), Position(2, 1)), "X")]
         (b"a\nbb", None, "newline"),
         (b"a\nbb\n", {("RIGHT", 1): 0}, "diff"),
         (b"a\n", None, "outside"),
+        ("a\nb\u202eb\n".encode(), None, "direction"),
     ],
 )
 def test_no_block_where_applying_could_do_something_else(
