@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 import re
 from dataclasses import dataclass, replace
 from functools import cache
@@ -116,7 +117,11 @@ def _usable(row: dict[str, str]) -> int | None:
         return int(total * GIB)
     if host is not None:
         return int(host * MIB * (1 - _DRIVER_RESERVE))
-    return int(label * GIB * (1 - _NOMINAL_RESERVE)) if label is not None else None
+    if label is None:
+        return None
+    reported = re.search(r"(\d{4,6}) MiB(?! nominal)", row["notes"])
+    provider = int(reported[1]) * MIB * (1 - _DRIVER_RESERVE) if reported else math.inf
+    return int(min(label * GIB * (1 - _NOMINAL_RESERVE), provider))
 
 
 @cache
@@ -132,19 +137,22 @@ def _catalog() -> _Catalog:
         cards[card.name] = card
         for alias in _aliases(row):
             spellings.setdefault(_key(alias), []).append(card.name)
-    for short, names in _ambiguous(cards).items():
+    for short, names in _ambiguous().items():
         spellings[short] = names
     return _Catalog(cards, {key: tuple(dict.fromkeys(names)) for key, names in spellings.items()})
 
 
-def _ambiguous(cards: dict[str, Card]) -> dict[str, list[str]]:
-    """A bare family name (``A100``) means every size that is sold under it: one card per distinct label."""
-    families: dict[str, dict[str, str]] = {}
-    for row in rows("gpus", _CARD_COLUMNS):
-        match = re.fullmatch(r"(?:NVIDIA|AMD Instinct) ([A-Z]{1,2}\d{2,3}X?)(?: (\d+)GB.*)?", row["name"])
-        if match and "MIG" not in row["name"]:
-            families.setdefault(_key(match[1]), {}).setdefault(row["advertised_gb"], row["name"])
-    return {family: list(sizes.values()) for family, sizes in families.items() if len(sizes) > 1}
+def _ambiguous() -> dict[str, list[str]]:
+    """A bare name that the table calls ambiguous (``A100``) means every size sold under it: one card per label."""
+    table = [row for row in rows("gpus", _CARD_COLUMNS) if "MIG" not in row["name"]]
+    found: dict[str, list[str]] = {}
+    for row in table:
+        bare = re.search(r"bare (?:name )?(\w+) is ambiguous", row["notes"])
+        if bare:
+            family = [other for other in table if re.match(rf"NVIDIA {bare[1]} \d+GB", other["name"])]
+            sizes = {other["advertised_gb"]: other["name"] for other in reversed(family)}
+            found[_key(bare[1])] = list(reversed(sizes.values()))
+    return found
 
 
 @cache
