@@ -39,6 +39,8 @@ def run(args: argparse.Namespace) -> int:
         source = _source(args, stack.directory)
         number, seen = story.tell(stack, source)
         if in_ci:
+            if not args.repo:
+                story.check_sample(seen)
             story.prove(stack, source, number, seen)
         else:
             show.say("\nOpen the page in a browser; Ctrl-C ends the demo.")

@@ -11,7 +11,11 @@ _HIDDEN = re.compile(r"<!--.*?-->", re.DOTALL)
 _TAGS = re.compile(r"</?(?:details|summary|sub|br)(?: open)?>")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _BLANKS = re.compile(r"\n{3,}")
-_MAX_LINES = 60
+_LINK = re.compile(r"\[([^\]]*)\]\([^)\s]*\)")
+_ESCAPE = re.compile(r"\\([\\()<>*_\[\]`|~#-])")
+_FOOTER = re.compile(r"^Not a defect\?.*$", re.MULTILINE)
+_MAX_LINES = 40
+_MAX_SUMMARY_LINES = 24
 
 
 def _colour(code: str, text: str) -> str:
@@ -33,16 +37,17 @@ def heading(text: str) -> None:
     say(f"\n{_colour('1', text)}")
 
 
-def markdown(text: str | None, indent: str = "    ") -> None:
+def markdown(text: str | None, indent: str = "    ", max_lines: int = _MAX_LINES) -> None:
     """A comment as plain text: hidden markers and folds are left out, the rest is as written."""
     plain = _CONTROL.sub("", _TAGS.sub("", _HIDDEN.sub("", text or "")))
+    plain = _ESCAPE.sub(r"\1", _LINK.sub(r"\1", _FOOTER.sub("", plain)))
     lines = _BLANKS.sub("\n\n", plain).strip().split("\n")
-    for line in lines[:_MAX_LINES]:
+    for line in lines[:max_lines]:
         wraps = not line.startswith(("|", " ", "```", "+", "-")) and len(line) > 110
         for piece in textwrap.wrap(line, 110) if wraps else [line]:
             say(f"{indent}{piece}")
-    if len(lines) > _MAX_LINES:
-        say(f"{indent}… {len(lines) - _MAX_LINES} more lines on the page")
+    if len(lines) > max_lines:
+        say(f"{indent}… {len(lines) - max_lines} more lines on the page")
 
 
 def place(comment: dict[str, Any]) -> str:
@@ -71,4 +76,4 @@ def checks(seen: dict[str, Any]) -> None:
     for name, run in sorted({run["name"]: run for run in seen["check_runs"]}.items()):
         mark = _colour(colours.get(run["conclusion"], "33"), str(run["conclusion"]))
         heading(f"{name}: {mark} - {run['output']['title']}")
-        markdown(run["output"]["summary"])
+        markdown(run["output"]["summary"], max_lines=_MAX_SUMMARY_LINES)

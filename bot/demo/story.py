@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import ast
+import json
+import re
+import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +17,7 @@ from bot.errors import PreflightError, Unavailable
 
 CHECKS = ("preflight/code", "preflight/memory")
 AUTHOR = "dana"
+_CODE = re.compile(r"\bPF\d{3}\b")
 _PATIENCE_SECONDS = 180.0
 
 
@@ -91,16 +96,42 @@ def prove(stack: Stack, source: Source, number: int, seen: Json) -> None:
     if not fixable:
         return
     path = f"/repos/{source.name}/pulls/{number}/suggestions"
+    fixed = {code for item in fixable for code in _CODE.findall(item["body"])[:1]}
     sha = stack.hub.post(path, comment_ids=[item["id"] for item in fixable], user=AUTHOR)["sha"]
-    for name in {item["path"] for item in fixable}:
-        text = sample.git(stack.directory / "hub" / f"{source.name}.git", "show", f"{sha}:{name}")
-        ast.parse(text, name)
+    _check_applied(stack, source, sha, {item["path"] for item in fixable if item["path"].endswith(".py")}, fixed)
     after = concluded(stack, source, number)
     known = {item["id"] for item in seen["review_comments"]}
     new = [item for item in after["review_comments"] if item["id"] not in known]
     if new:
         raise DemoFailure(f"the suggestions left something to say: {show.place(new[0])}")
-    show.say(f"    applied {len(fixable)} suggestions; the result parses, and no new comment came")
+    show.say(
+        f"    applied {len(fixable)} suggestions; the result parses, {', '.join(sorted(fixed))} are gone, no new comment"
+    )
+
+
+def _check_applied(stack: Stack, source: Source, sha: str, names: set[str], fixed: set[str]) -> None:
+    """The changed files parse, and the command line finds nothing of what was fixed."""
+    tree = stack.directory / "applied"
+    sample.git(stack.directory, "clone", "-q", str(stack.directory / "hub" / f"{source.name}.git"), str(tree))
+    sample.git(tree, "checkout", "-q", sha)
+    for name in names:
+        ast.parse((tree / name).read_bytes(), name)
+    command = [sys.executable, "-I", "-m", "preflight", "check", *sorted(names), "--format", "json"]
+    done = subprocess.run(command, cwd=tree, capture_output=True, check=False)
+    if done.returncode not in {0, 1}:
+        raise DemoFailure(f"preflight check: {done.stderr.decode('utf-8', 'replace')}")
+    left = [found for found in json.loads(done.stdout)["findings"] if found["rule"] in fixed]
+    if left:
+        raise DemoFailure(f"the suggestions left {left[0]['rule']} at {left[0]['path']}:{left[0]['line']}")
+
+
+def check_sample(seen: Json) -> None:
+    """The sample's bugs were found and its launch script does not fit: else the demonstration shows nothing."""
+    said = {code for item in seen["review_comments"] for code in _CODE.findall(item["body"])[:1]}
+    conclusions = {run["name"]: run["conclusion"] for run in seen["check_runs"]}
+    missing = {"PF101", "PF102", "PF201", "PF204"} - said
+    if missing or conclusions["preflight/memory"] != "failure":
+        raise DemoFailure(f"expected findings and a failed memory check; missing {sorted(missing)}, got {conclusions}")
 
 
 def _counts(hub: HubClient, source: Source, number: int) -> tuple[int, ...]:
