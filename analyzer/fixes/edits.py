@@ -100,8 +100,8 @@ def _expression(
 
 
 def _is_loose(node: cst.CSTNode) -> bool:
-    """Whether ``.x`` behind the node would bind to a part of it only."""
-    return isinstance(node, cst.BaseExpression) and not isinstance(node, _ATOMS) and not node.lpar
+    """Whether ``.x`` behind the node would bind to a part of it only. Its own parentheses lie outside its span."""
+    return isinstance(node, cst.BaseExpression) and not isinstance(node, _ATOMS)
 
 
 def _needs_wrap(node: cst.CSTNode) -> bool:

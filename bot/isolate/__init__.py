@@ -1,1 +1,5 @@
-"""Analysis in processes of its own, so that a child that dies or hangs costs one file and not the run."""
+"""Children that do what might kill them: parse and interpret other people's source.
+
+`child` is one side of the pipe and `parent` the other, for any work; `analysis` is the work of ``preflight check`` and
+`pool` hands it out. A child has limits, an empty environment and nothing worth stealing. Its death costs one file.
+"""

@@ -1,93 +1,168 @@
-"""Run an analysis in child processes; when one dies or hangs, halve its files until the guilty one is named."""
+"""Analyse the targets of a tree in child processes; a file that kills one is named, every other file is reported."""
 
 from __future__ import annotations
 
-import json
-import os
-import signal
-import subprocess
-import sys
-from collections.abc import Sequence
+import queue
+import threading
+import time
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
 
-from analyzer.api import Options, analyze
+from analyzer.api import Options
+from analyzer.errors import PreflightError
 from analyzer.findings import Report, Skipped
-from bot.isolate.files import DiskFiles
-from bot.isolate.wire import options_to_json, report_from_json
+from bot.core.reports import merged, report_from_json
+from bot.isolate.parent import Child, Died
 
-CHUNK = 40
-SECONDS_PER_FILE = 60.0
-_SMALL_FILES, _SMALL_BYTES = 4, 128 * 1024
-
-
-def check(
-    files: DiskFiles, targets: Sequence[str], options: Options, jobs: int, seconds: float = SECONDS_PER_FILE
-) -> Report:
-    """The report over `targets`. A few small files are analysed here: their nesting is measured before any parse, and
-    a process costs more than they do. `seconds` is the most that one file may take in a child."""
-    if _is_small(files, targets):
-        return analyze(files, targets, options)
-    chunks = [targets[start : start + CHUNK] for start in range(0, len(targets), CHUNK)]
-    with ThreadPoolExecutor(max_workers=max(1, jobs)) as pool:
-        return merge(list(pool.map(lambda chunk: survive(files, chunk, options, seconds), chunks)))
+_CHILD = "bot.isolate.analysis"
+_START_SECONDS = 60.0
+_MAX_DEATHS_IN_A_ROW = 8
+_MAX_TRIES = 3  # of one target: as it is, then without the files that seem to be the cause
 
 
-def _is_small(files: DiskFiles, targets: Sequence[str]) -> bool:
-    if len(targets) > _SMALL_FILES:
-        return False
-    return sum(len(files.read(path) or b"") for path in targets) <= _SMALL_BYTES
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Of one child: its memory in bytes, and the wall-clock seconds for one target."""
+
+    memory_bytes: int = 4 << 30
+    seconds_per_file: float = 60.0
 
 
-def survive(files: DiskFiles, targets: Sequence[str], options: Options, seconds: float) -> Report:
-    """The report of one child over `targets`; where it dies, of children over fewer files each."""
-    outcome = _run(files, targets, options, seconds)
-    if isinstance(outcome, Report):
-        return outcome
-    if len(targets) == 1:
-        return Report(num_files=1, skipped=(Skipped(targets[0], outcome),), findings=())
-    middle = len(targets) // 2
-    return merge([survive(files, part, options, seconds) for part in (targets[:middle], targets[middle:])])
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What to analyse. `paths` are the Python files of the tree under `root` that imports may lead to, `texts` what some
+    of them are to hold instead of what is on disk."""
+
+    root: Path
+    paths: Sequence[str]
+    targets: Sequence[str]
+    options: Options
+    texts: Mapping[str, bytes] = field(default_factory=dict)
 
 
-def _run(files: DiskFiles, targets: Sequence[str], options: Options, seconds: float) -> Report | str:
-    """A report, or in words what became of the child."""
-    job = {
-        "base": files.base,
-        "listed": sorted(files.paths()),
-        "targets": list(targets),
-        "options": options_to_json(options),
-    }
-    command = [sys.executable, "-I", "-m", "bot.isolate.child"]
-    limit = seconds + 2.0 * (len(targets) - 1)
-    try:
-        done = subprocess.run(
-            command, input=json.dumps(job), capture_output=True, text=True, timeout=limit, check=False
-        )
-    except subprocess.TimeoutExpired:
-        return f"the analysis took more than {seconds:.0f} s"
-    if done.returncode < 0:
-        return f"the analysis process died ({signal.Signals(-done.returncode).name})"
-    if done.returncode:
-        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        return f"the analysis process failed: {last}"
-    return report_from_json(json.loads(done.stdout))
+def analyze_in_children(job: Job, num_children: int, limits: Limits | None = None) -> Report:
+    """What `analyzer.api.analyze` says about the targets, whatever they do to the process that reads them.
+
+    Raises `PreflightError` where no child can be started at all.
+    """
+    if not job.targets:
+        return Report(num_files=0, skipped=(), findings=())
+    waiting: queue.SimpleQueue[str] = queue.SimpleQueue()
+    for target in job.targets:
+        waiting.put(target)
+    num_children = max(1, min(num_children, len(job.targets)))
+    stop = threading.Event()
+    with ThreadPoolExecutor(num_children) as threads:
+        try:
+            lanes = [_Lane(job, limits or Limits(), waiting, stop) for _ in range(num_children)]
+            parts = [part for lane in [threads.submit(lane.run) for lane in lanes] for part in lane.result()]
+        except BaseException:
+            stop.set()
+            raise
+    return merged(parts)
 
 
-def merge(reports: Sequence[Report]) -> Report:
-    """Several reports as one. What two children say about a shared import is said once."""
-    return Report(
-        num_files=sum(report.num_files for report in reports),
-        skipped=tuple(dict.fromkeys(item for report in reports for item in report.skipped)),
-        findings=tuple(
-            sorted(
-                dict.fromkeys(item for report in reports for item in report.findings),
-                key=lambda item: (item.span, item.rule),
+class _Lane:
+    """One child at a time, fed from the queue that all lanes share."""
+
+    def __init__(self, job: Job, limits: Limits, waiting: queue.SimpleQueue[str], stop: threading.Event) -> None:
+        self._job = job
+        self._limits = limits
+        self._waiting = waiting
+        self._stop = stop
+        self._hidden: dict[str, str] = {}
+        self._child: Child | None = None
+        self._deaths_in_a_row = 0
+
+    def run(self) -> list[Report]:
+        """The reports of the targets this lane took."""
+        parts = []
+        try:
+            while not self._stop.is_set():
+                try:
+                    target = self._waiting.get_nowait()
+                except queue.Empty:
+                    break
+                parts.append(self._survive(target))
+        finally:
+            self._end_child()
+        return parts
+
+    def _survive(self, target: str) -> Report:
+        """The report on one target; a note about it, and about the file that was at fault, where the child dies."""
+        notes: list[Report] = []
+        reason = self._hidden.get(target, "")
+        for _ in range(_MAX_TRIES):
+            if reason or self._deaths_in_a_row >= _MAX_DEATHS_IN_A_ROW:
+                break
+            at = [target]
+            try:
+                report = self._ask(target, at)
+            except Died as death:
+                self._end_child()
+                self._deaths_in_a_row += 1
+                reason = self._blame(target, at[-1], str(death), notes)
+            else:
+                self._deaths_in_a_row = 0
+                return merged([report, *notes])
+        reason = reason or f"not analysed: the analysis died {_MAX_DEATHS_IN_A_ROW} times in a row"
+        return merged([_note(target, reason, num_files=1), *notes])
+
+    def _blame(self, target: str, at: str, death: str, notes: list[Report]) -> str:
+        """The reason to give the target up; empty to try again without the file it was reading."""
+        reason = f"the analysis {death} at this file"
+        if at == target or at in self._hidden or len(notes) + 1 >= _MAX_TRIES:
+            return reason
+        self._hidden[at] = reason
+        notes.append(_note(at, reason))
+        return ""
+
+    def _ask(self, target: str, at: list[str]) -> Report:
+        child = self._child or self._start()
+        self._child = child
+        deadline = time.monotonic() + self._limits.seconds_per_file
+        child.send({"target": target})
+        while True:
+            document = child.receive(deadline)
+            if "report" in document:
+                return report_from_json(document["report"])
+            at.append(document["at"])
+
+    def _start(self) -> Child:
+        job, options = self._job, self._job.options
+        child = Child(_CHILD)
+        try:
+            child.send(
+                {
+                    "root": str(job.root),
+                    "paths": list(job.paths),
+                    "texts": {path: text.decode("latin-1") for path, text in job.texts.items()},
+                    "hidden": list(self._hidden),
+                    "options": {
+                        "select": sorted(options.select),
+                        "ignore": sorted(options.ignore),
+                        "min_confidence": options.min_confidence.value,
+                    },
+                    "report_on": list(job.targets),
+                    "memory_bytes": self._limits.memory_bytes,
+                }
             )
-        ),
-        suppressed=tuple(dict.fromkeys(item for report in reports for item in report.suppressed)),
-    )
+            child.receive(time.monotonic() + _START_SECONDS)
+        except Died as death:
+            child.close()
+            raise PreflightError(f"the analysis cannot be started: it {death}") from None
+        except BaseException:
+            child.close()
+            raise
+        return child
+
+    def _end_child(self) -> None:
+        if self._child is not None:
+            self._child.close()
+            self._child = None
 
 
-def default_jobs() -> int:
-    """One child per core, at most eight."""
-    return min(8, os.cpu_count() or 1)
+def _note(path: str, reason: str, num_files: int = 0) -> Report:
+    return Report(num_files=num_files, skipped=(Skipped(path, reason),), findings=())

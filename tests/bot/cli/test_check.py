@@ -1,0 +1,155 @@
+"""`preflight check` as a person runs it: real processes, real files."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.analyzer.shapes import SHAPES
+
+BUGGY = """import torch
+from torch import nn, optim
+
+
+def train(model: nn.Module, loader, opt: optim.Optimizer):
+    criterion = nn.CrossEntropyLoss()
+    total = 0.0
+    model.train()
+    for x, y in loader:
+        loss = criterion(model(x), y)
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+        total += loss
+    return total
+"""
+
+
+def preflight(*words: str, cwd: Path, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-I", "-m", "preflight", *words]
+    return subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, check=False, timeout=120)
+
+
+def check(cwd: Path, *words: str) -> tuple[int, dict[str, Any]]:
+    done = preflight("check", "--format", "json", *words, cwd=cwd)
+    assert done.stdout, done.stderr
+    report: dict[str, Any] = json.loads(done.stdout)
+    return done.returncode, report
+
+
+def test_a_finding_has_its_place_evidence_and_fix(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(BUGGY)
+    code, report = check(tmp_path, ".", "--fail-on", "warning")
+    (finding,) = report["findings"]
+    assert (code, report["files"], finding["rule"], finding["path"], finding["line"]) == (1, 1, "PF101", "train.py", 14)
+    assert finding["evidence"]
+    assert finding["fix"]["applicability"] == "safe"
+    assert check(tmp_path, ".", "--fail-on", "warning", "--ignore", "TG001")[0] == 0
+    assert check(tmp_path, ".", "--select", "graph-retention")[1]["findings"] == report["findings"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "reason"),
+    [
+        ("bad.py", b"import torch\n\ndef f(:\n", "syntax error at 3:"),
+        ("huge.py", b"import torch\n" + b"x = 1\n" * 900_000, "bytes long"),
+        ("latin.py", b"import torch\nx = '\xe9'\n", "not UTF-8 at line 2"),
+        ("mixed.py", b"import torch\nx = 'a' b'b'\n", "syntax error"),
+        ("utf7.py", b"# coding: utf-7\nimport torch\n", "not supported"),
+    ],
+)
+def test_a_file_that_cannot_be_analysed_is_named_and_the_others_are_reported(
+    tmp_path: Path, name: str, content: bytes, reason: str
+) -> None:
+    (tmp_path / "train.py").write_text(BUGGY)
+    (tmp_path / name).write_bytes(content)
+    code, report = check(tmp_path, ".")
+    assert [item["path"] for item in report["skipped"]] == [name]
+    assert reason in report["skipped"][0]["reason"]
+    assert (code, [item["path"] for item in report["findings"]]) == (0, ["train.py"])
+
+
+def test_nesting_kills_nothing(tmp_path: Path) -> None:
+    for number, (_, shape) in enumerate(sorted(SHAPES.items())):
+        for depth in (3_000, 10_000):
+            (tmp_path / f"deep_{number}_{depth}.py").write_text("import torch\n" + shape(depth))
+    (tmp_path / "train.py").write_text(BUGGY)
+    code, report = check(tmp_path, ".")
+    assert (code, len(report["skipped"]), len(report["findings"])) == (0, 2 * len(SHAPES), 1)
+    assert all("at most" in item["reason"] for item in report["skipped"])
+
+
+def test_an_empty_file_and_a_folder_without_python(tmp_path: Path) -> None:
+    (tmp_path / "empty.py").write_bytes(b"")
+    assert check(tmp_path, "empty.py") == (
+        0,
+        {"version": 1, "files": 1, "skipped": [], "findings": [], "suppressed": []},
+    )
+    (tmp_path / "docs").mkdir()
+    done = preflight("check", "docs", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "no Python files there: nothing to check\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("missing.py",), "missing.py: No such file or directory"),
+        ((".", "--select", "PF1O1"), "no rule 'PF1O1'; nearest: PF101"),
+        ((".", "--unsafe"), "--unsafe goes with"),
+    ],
+)
+def test_wrong_input_exits_2(tmp_path: Path, words: tuple[str, ...], message: str) -> None:
+    done = preflight("check", *words, cwd=tmp_path)
+    assert done.returncode == 2
+    assert message in done.stderr
+
+
+def test_what_is_left_out_of_a_folder_is_read_when_named(tmp_path: Path) -> None:
+    for folder in (".git", "node_modules", ".venv", "env2"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "train.py").write_text(BUGGY)
+    (tmp_path / "env2" / "pyvenv.cfg").write_text("")
+    (tmp_path / "loop").symlink_to(tmp_path)
+    assert check(tmp_path, ".")[1]["files"] == 0
+    assert len(check(tmp_path, "node_modules/train.py")[1]["findings"]) == 1
+
+
+def test_fix_keeps_mode_and_line_ends_and_is_done_after_one_run(tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    path.write_bytes(b"\xef\xbb\xbf" + BUGGY.replace("\n", "\r\n").encode())
+    path.chmod(0o751)
+    assert preflight("check", ".", "--diff", cwd=tmp_path).stdout.count("\n+") == 2
+    before = path.read_bytes()
+    code, report = check(tmp_path, ".", "--fix", "--fail-on", "note")
+    after = path.read_bytes()
+    assert (code, report["findings"]) == (0, [])
+    assert after == before.replace(b"total += loss", b"total += loss.detach()")
+    assert stat.S_IMODE(os.stat(path).st_mode) == 0o751
+    check(tmp_path, ".", "--fix")
+    assert path.read_bytes() == after
+    assert sorted(item.name for item in tmp_path.iterdir()) == ["train.py"]
+
+
+def test_other_formats(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(BUGGY)
+    sarif = json.loads(preflight("check", ".", "--format", "sarif", cwd=tmp_path).stdout)
+    (result,) = sarif["runs"][0]["results"]
+    assert (result["ruleId"], result["locations"][0]["physicalLocation"]["region"]["startLine"]) == ("PF101", 14)
+    github = preflight("check", ".", "--format", "github", cwd=tmp_path).stdout
+    assert github.startswith("::warning file=train.py,line=14,")
+
+
+def test_rules_and_explain(tmp_path: Path) -> None:
+    rules = json.loads(preflight("rules", "--format", "json", cwd=tmp_path).stdout)["rules"]
+    assert {"PF101", "PF102", "PF201", "PF204"} <= {rule["code"] for rule in rules}
+    pages = {preflight("explain", word, cwd=tmp_path).stdout for word in ("PF101", "tg001", "graph-retention")}
+    assert len(pages) == 1
+    assert pages.pop().startswith("# PF101 graph-retention\n")
+    assert preflight("explain", "nothing-like-it", cwd=tmp_path).returncode == 2
