@@ -106,7 +106,7 @@ def _is_meant(site: CallSite, row: Mapping[str, Any]) -> bool:
 
 
 def _apply(site: CallSite, row: Mapping[str, Any], facts: Facts) -> None:
-    place = to_origin(site.origin)
+    place = Origin(site.origin.text or site.callee.removeprefix("*."), site.origin.path, site.origin.line)
     for mark in row.get("marks", ()):
         facts.marks.setdefault(mark, place)
     for name, value in row.get("sets", {}).items():
@@ -158,7 +158,7 @@ _OFF = object()
 
 
 def _from_name(rule: Mapping[str, Any], item: Ref) -> Sourced[Any] | None:
-    origin = to_origin(item.origin)
+    origin = Origin(item.origin.text or item.name, item.origin.path, item.origin.line)
     member = item.name.rsplit(".", 1)[-1]  # an enumeration's member (ShardingStrategy.FULL_SHARD)
     if member in rule.get("values", {}):
         return Sourced(rule["values"][member], origin)
