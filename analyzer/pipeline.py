@@ -3,85 +3,107 @@
 from __future__ import annotations
 
 import gc
-import importlib
-import pkgutil
 import sys
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
-import analyzer.rules
+from analyzer import catalogue, screen, suppress
 from analyzer.api import Files, Options
 from analyzer.engine.program import Program, Sources
-from analyzer.findings import Evidence, Finding, Fix, Report, Skipped, Span, Suppressed, surest
+from analyzer.findings import Evidence, Finding, Fix, Report, Skipped, Span, Suppressed
 from analyzer.fixes.edits import resolve
+from analyzer.fixes.reconcile import reconcile
+from analyzer.fixes.verify import verify
 from analyzer.knowledge.schema import knowledge
-from analyzer.nesting import too_deep
 from analyzer.positions import spans
 from analyzer.project import Project
 from analyzer.rules.base import Draft, Rule
 from analyzer.rules.base import Report as RuleReport
-from analyzer.syntax.problems import syntax_problem
 
 
 def analyze(files: Files, targets: Sequence[str], options: Options) -> Report:
     """See `analyzer.api.analyze`."""
     with quiet_collector():
-        sources, rules = Sources(Project(files)), wanted_rules(options)
-        skipped: dict[Skipped, None] = {}
-        shown = [item for path in targets for item in analyze_one(sources, path, rules, frozenset(targets), skipped)]
-        for path in targets:
-            if path in sources.skipped:
-                skipped.setdefault(sources.skipped[path])
-        return finish(files, len(targets), options, surest(shown), tuple(skipped))
+        rules = [rule for rule in catalogue.rules() if wanted(rule, options)]
+        run = Run(files, targets, rules)
+        run.all()
+        found = verified(run, files)
+    return finish(files, targets, options, found, run.notes())
 
 
-def analyze_each(
-    files: Files, targets: Iterable[str], options: Options, report_on: Collection[str]
-) -> Iterator[tuple[str, Report]]:
-    """See `analyzer.api.analyze_each`."""
-    with quiet_collector():
-        sources, rules, wanted_paths = Sources(Project(files)), wanted_rules(options), frozenset(report_on)
-        for path in targets:
-            skipped: dict[Skipped, None] = {}
-            shown = surest(analyze_one(sources, path, rules, wanted_paths, skipped))
-            if path in sources.skipped:
-                skipped.setdefault(sources.skipped[path])
-            yield path, finish(files, 1, options, shown, tuple(skipped))
+class Run:
+    """One analysis of some targets: the findings, and which entry file showed those of a path."""
+
+    def __init__(self, files: Files, targets: Collection[str], rules: Sequence[type[Rule]]) -> None:
+        self.sources = Sources(Project(files))
+        self.targets = targets
+        self.rules = rules
+        self.findings: dict[tuple[str, Span], Finding] = {}
+        self.entries: dict[str, set[str]] = {}
+        self.skipped: dict[Skipped, None] = {}
+
+    def all(self, starts: Collection[str] | None = None) -> None:
+        for path in self.targets if starts is None else sorted(starts):
+            for item in analyze_one(self.sources, path, self.rules, frozenset(self.targets), self.skipped):
+                self.entries.setdefault(item.path, set()).add(path)
+                known = self.findings.get((item.rule, item.span))
+                if known is None or item.confidence.rank > known.confidence.rank:
+                    self.findings[item.rule, item.span] = item
+
+    def notes(self) -> tuple[Skipped, ...]:
+        unread = [self.sources.skipped[path] for path in self.targets if path in self.sources.skipped]
+        return tuple(dict.fromkeys([*unread, *self.skipped]))
+
+    def of(self, path: str) -> list[Finding]:
+        return [item for item in self.findings.values() if item.path == path]
 
 
-def wanted_rules(options: Options) -> list[type[Rule]]:
-    """The rules that the options ask for."""
-    return [rule for rule in catalogue() if wanted(rule, options)]
+class _Changed:
+    """The tree with one file replaced."""
+
+    def __init__(self, files: Files, path: str, source: bytes) -> None:
+        self.files, self.path, self.source = files, path, source
+
+    def paths(self) -> Collection[str]:
+        return self.files.paths()
+
+    def read(self, path: str) -> bytes | None:
+        return self.source if path == self.path else self.files.read(path)
+
+
+def verified(run: Run, files: Files) -> list[Finding]:
+    """The findings, with only those fixes that are seen to work when the changed file is analysed again."""
+    kept: list[Finding] = []
+    for path in dict.fromkeys(item.path for item in run.findings.values()):
+        mine = run.of(path)
+        source = files.read(path)
+        if source is not None and any(item.fix for item in mine):
+
+            def again(changed: bytes, path: str = path) -> Sequence[Finding] | None:
+                rerun = Run(_Changed(files, path, changed), run.targets, run.rules)
+                rerun.all(run.entries[path])
+                return None if path in rerun.sources.skipped else rerun.of(path)
+
+            mine = list(verify(source, mine, again))
+        kept += mine
+    return kept
 
 
 def finish(
-    files: Files, num_files: int, options: Options, found: Iterable[Finding], skipped: tuple[Skipped, ...]
+    files: Files, targets: Sequence[str], options: Options, found: Sequence[Finding], skipped: tuple[Skipped, ...]
 ) -> Report:
-    """Suppress, reconcile, filter by confidence, sort."""
-    suppress, reconcile = optional("analyzer.suppress", "apply"), optional("analyzer.fixes.reconcile", "reconcile")
-    kept = [item for item in found if item.confidence.rank >= options.min_confidence.rank]
+    """Filter by confidence, reconcile, suppress, sort."""
+    sure = [item for item in found if item.confidence.rank >= options.min_confidence.rank]
+    kept: list[Finding] = []
     hidden: list[Suppressed] = []
-    if reconcile is not None:
-        kept = list(reconcile(tuple(kept)))
-    if suppress is not None:
-        rest: list[Finding] = []
-        for path in sorted({item.path for item in kept}):
-            mine = tuple(item for item in kept if item.path == path)
-            stay, gone = suppress(path, files.read(path) or b"", mine)
-            rest += stay
-            hidden += gone
-        kept = rest
+    merged = reconcile(sure)
+    for path in dict.fromkeys(item.path for item in merged):
+        mine = [item for item in merged if item.path == path]
+        stay, gone = suppress.apply(path, files.read(path) or b"", mine)
+        kept += stay
+        hidden += gone
     kept.sort(key=lambda item: (item.span, item.rule))
-    return Report(num_files=num_files, skipped=skipped, findings=tuple(kept), suppressed=tuple(hidden))
-
-
-def optional(module: str, name: str) -> Any | None:
-    """A stage that another room provides."""
-    try:
-        return getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError):
-        return None
+    return Report(num_files=len(targets), skipped=skipped, findings=tuple(kept), suppressed=tuple(hidden))
 
 
 def analyze_one(
@@ -89,11 +111,8 @@ def analyze_one(
 ) -> Iterator[Finding]:
     """The findings that the program starting at one file shows, in any target."""
     source = sources.project.read(path)
-    may_matter = optional("analyzer.screen", "may_matter")
-    if source is not None and may_matter is not None and not may_matter(source):
-        reason = too_deep(source) or syntax_problem(source)  # it cannot matter, but its owner wants to know
-        if reason:
-            skipped[Skipped(path, reason)] = None
+    if source is not None and not screen.may_matter(source):
+        sources.unit_if_cheap(path, source)
         return
     program = Program(sources.project, knowledge(), sources)
     program.run_target(path)
@@ -113,7 +132,7 @@ def located(drafts: Sequence[Draft], sources: Sources) -> Iterator[Finding]:
     """Drafts with their positions."""
     sites = {draft.site for draft in drafts} | {step.site for draft in drafts for step in draft.evidence}
     places: dict[tuple[str, int], Span] = {}
-    for path in {site.path for site in sites} & sources.trees.keys():
+    for path in sorted({site.path for site in sites} & sources.trees.keys()):
         module, nodes = sources.trees[path]
         numbers = [site.at for site in sites if site.path == path]
         found = spans(module, path, {nodes[number] for number in numbers})
@@ -144,16 +163,6 @@ def finding(draft: Draft, places: dict[tuple[str, int], Span], sources: Sources)
         evidence=evidence,
         fix=fix,
     )
-
-
-def catalogue() -> tuple[type[Rule], ...]:
-    """Every rule, built in and third-party."""
-    collect = optional("analyzer.catalogue", "rules")
-    if collect is not None:
-        return tuple(collect())
-    for module in pkgutil.iter_modules(analyzer.rules.__path__):
-        importlib.import_module(f"analyzer.rules.{module.name}")
-    return tuple(sorted(Rule.__subclasses__(), key=lambda rule: rule.code))
 
 
 def wanted(rule: type[Rule], options: Options) -> bool:

@@ -10,7 +10,7 @@ from analyzer.engine import fold
 from analyzer.engine.events import Loop, Store
 from analyzer.engine.machine import Args, Machine, unseen
 from analyzer.engine.state import State, merge
-from analyzer.engine.trace import Site, start
+from analyzer.engine.trace import Gap, Site, start
 from analyzer.engine.values import (
     Class,
     Const,
@@ -489,7 +489,10 @@ class Expressions(Machine):
         """The loop that iterating over a value makes; `kind` says whether the elements can be batches of data."""
         kinds = {self.loop_kind(case) for case in iterable.cases}
         kind: Any = "data" if "data" in kinds else "range" if "range" in kinds else "other"
-        return Loop(self.site(at), kind, iterable.trace or start(self.site(at), "the loop iterates over this"))
+        note = "the loop iterates over this"
+        if any(isinstance(case, (Unknown, Method)) for case in iterable.cases):
+            return Loop(self.site(at), kind, start(self.site(at), note, Gap.CONVENTION))
+        return Loop(self.site(at), kind, iterable.trace or start(self.site(at), note))
 
     def loop_kind(self, case: Value) -> str:
         if isinstance(case, Ref):
@@ -508,10 +511,11 @@ class Expressions(Machine):
 
     def note_store(self, ref: Ref, value: Value, node: ir.Expr, how: Any, state: State, at: int | None = None) -> None:
         """Something is put into a container: an event if it may carry a graph."""
-        if any(carries(case) for case in self.deep(value, state)):
+        held = tuple(case for case in self.deep(value, state) if carries(case))
+        if held:
             obj = self.obj(ref)
             self.emit(
-                Store, node.at if at is None else at, first_trace(value), value=value, value_at=node.at, into=ref.obj,
+                Store, node.at if at is None else at, held[0].trace, held=held, value=value, value_at=node.at, into=ref.obj,
                 how=how, is_carried=len(obj.loops) < len(self.loops) and obj.forwards == 0, freed="maybe",
                 place=obj.trace,
             )  # fmt: skip

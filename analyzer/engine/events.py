@@ -82,6 +82,7 @@ class Store(Event):
     is_carried: bool
     freed: Tri
     place: Trace
+    held: tuple[Value, ...] = ()
     names: str = ""
 
 

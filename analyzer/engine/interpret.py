@@ -15,9 +15,9 @@ from analyzer.engine.calls import GRAD_OFF, Calls, frame_for
 from analyzer.engine.evaluate import carries
 from analyzer.engine.events import Clear, Escape, Loop, Store
 from analyzer.engine.machine import MAX_DEPTH, Args, Frame, unseen
-from analyzer.engine.state import FALSE, State, merge, merge_two, same
-from analyzer.engine.trace import start
-from analyzer.engine.typing import parameter_value
+from analyzer.engine.state import FALSE, Place, State, merge, merge_two, same
+from analyzer.engine.trace import Gap, start
+from analyzer.engine.typing import kind_by_use, parameter_value
 from analyzer.engine.values import (
     Class,
     Const,
@@ -83,8 +83,10 @@ class Interpreter(Calls):
 
     def by_use(self, target: ir.Expr, value: Value, at: int) -> Value:
         """What an unknown value is used for says what it is: ``.backward()`` is called on tensors with a graph."""
-        name = dotted(target)
-        uses = self.frame.uses.get(name, frozenset()) if name else frozenset()
+        uses = self.uses_of(dotted(target))
+        if isinstance(value, Unknown) and not value.roots and (kind := kind_by_use(uses)):
+            note = f"used as {'an optimizer' if kind == 'Optimizer' else 'a module'}"
+            return self.create(("use", dotted(target)), at, kind, note, gap=Gap.CONVENTION)
         if not any(use in uses for use in ("backward", "backward(…)")):
             return value
         site = self.site(at)
@@ -96,6 +98,19 @@ class Interpreter(Calls):
             return case
 
         return union(tensor(case) for case in value.cases)
+
+    def uses_of(self, name: str | None) -> frozenset[str]:
+        """What the function, or for ``self.x`` the whole class, does with a name."""
+        owner = self.frame.owner
+        if name is None or owner is None or not name.startswith("self."):
+            return self.frame.uses.get(name or "", frozenset())
+        if owner.node not in self.class_uses:
+            merged: dict[str, frozenset[str]] = {}
+            for method in owner.node.body:
+                for key, uses in method.uses.items() if isinstance(method, ir.FunctionDef) else ():
+                    merged[key] = merged.get(key, frozenset()) | uses
+            self.class_uses[owner.node] = merged
+        return self.class_uses[owner.node].get(name, frozenset())
 
     def assign(self, target: ir.Expr, value: Value, state: State, at: int) -> None:
         if isinstance(target, ir.Name):
@@ -264,13 +279,20 @@ class Interpreter(Calls):
 
     def with_(self, node: ir.With, state: State) -> State | None:
         before = state.get(GRAD_OFF)
+        modes: dict[Place, Value] = {}
         for context, target in node.items:
+            earlier = state.held.copy()
             value = self.evaluate(context, state)
             entered = self.enter(value, context.at, state)
+            if isinstance(value, Iterable_):  # a generator context of the repository puts modes back when it exits
+                modes.update({p: earlier.get(p, FALSE) for p in state.held if p[1] == "is eval"})
             if target is not None:
                 self.assign(target, entered, state, context.at)
         mark = len(self.frame.returns)
         end = self.run(node.body, state)
+        if end is not None:
+            for place, held in modes.items():
+                end.set(place, held)
         for out in (*([end] if end else []), *(s for _, s in self.frame.returns[mark:])):
             out.set(GRAD_OFF, before or FALSE)
         return end
@@ -437,9 +459,13 @@ class Interpreter(Calls):
             result = self.body(func, frame, state)
         finally:
             self.frames.pop()
-        if func.wrappers:
+        if any(self.is_context(wrapper) for wrapper in func.wrappers):
             state.set(GRAD_OFF, before or FALSE)
         return result
+
+    def is_context(self, wrapper: Value) -> bool:
+        row = self.knowledge.row(wrapper.name) if isinstance(wrapper, External) else None
+        return (row is not None and row.returns == "Context") or isinstance(wrapper, Ref)
 
     def body(self, func: Func, frame: Frame, state: State) -> Value:
         if isinstance(func.node, ir.Lambda):

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+import warnings
 from collections.abc import Iterator
 from typing import TypeVar
+
 
 import libcst as cst
 
@@ -54,9 +57,16 @@ class Program(Interpreter):
     def run_rest(self, path: str, state: State) -> None:
         """The functions and methods of a file that nobody called."""
         scope = self.modules.get(path)
-        for value in [held for (obj, _), held in list(state.held.items()) if obj == scope]:
-            for case in value.cases:
-                self.run_uncalled(case, path, state)
+        cases = [case for (obj, _), held in list(state.held.items()) if obj == scope for case in held.cases]
+        called = self.names_called(path)
+        for case in sorted(cases, key=lambda case: isinstance(case, Func) and getattr(case.node, "name", "") in called):
+            self.run_uncalled(case, path, state)
+
+    def names_called(self, path: str) -> frozenset[str]:
+        """The last names of what functions of a file call: callers run first, so that their context is known."""
+        unit = self.unit(path)
+        uses = unit.uses if unit is not None else {}
+        return frozenset(name.rsplit(".", 1)[-1] for name, how in uses.items() if "()" in how)
 
     def run_uncalled(self, case: Value, path: str, state: State) -> None:
         if isinstance(case, Func) and case.path == path and isinstance(case.node, ir.FunctionDef):
@@ -80,7 +90,8 @@ class Program(Interpreter):
         self.frames.append(Frame(cls.scope, cls.path, None, None, cls))
         this = self.create(("instance of", cls.node.at), cls.node.at, self.kind_of(cls), "an instance", cls=cls)
         self.frames.pop()
-        todo.sort(key=lambda method: getattr(method.node, "name", "") != "__init__")
+        called = self.names_called(cls.path)
+        todo.sort(key=lambda method: _order(getattr(method.node, "name", ""), called))
         for method in todo:
             if (method.path, method.node.at) not in self.called:
                 self.run_entry(method, this, state)
@@ -132,6 +143,10 @@ class Program(Interpreter):
         return bool(one) and bool(other) and not one & other
 
 
+def _order(name: str, called: frozenset[str]) -> int:
+    return 0 if name == "__init__" else 2 if name in called else 1
+
+
 class Sources:
     """The files of the tree, parsed and lowered at most once."""
 
@@ -147,6 +162,20 @@ class Sources:
             self.units[path] = None
             self.units[path] = self._lowered(path)
         return self.units[path]
+
+    def unit_if_cheap(self, path: str, source: bytes) -> None:
+        """A screened-out file is not parsed for its findings; that it is no Python at all is still said."""
+        if too_deep(source):
+            self.skipped[path] = Skipped(path, too_deep(source) or "")
+            return
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                compile(source, path, "exec", ast.PyCF_ONLY_AST, dont_inherit=True)
+        except SyntaxError as error:
+            self.skipped[path] = Skipped(path, f"syntax error at {error.lineno or 1}:{error.offset or 1}")
+        except (ValueError, RecursionError, MemoryError):
+            self.skipped[path] = Skipped(path, "cannot be parsed")
 
     def _lowered(self, path: str) -> ir.Unit | None:
         source = self.project.read(path)
@@ -176,10 +205,6 @@ class Sources:
     def node(self, site: Site) -> cst.CSTNode:
         """The LibCST node of a site."""
         return self.trees[site.path][1][site.at]
-
-    def kind_of(self, path: str, at: int) -> str:
-        """The name of the LibCST class of a node."""
-        return type(self.trees[path][1][at]).__name__
 
     def receiver_text(self, site: Site) -> str | None:
         """``optimizer`` of the call ``optimizer.step()``."""

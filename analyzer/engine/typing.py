@@ -30,7 +30,7 @@ def parameter_value(machine: Machine, param: ir.Param, node: ir.FunctionDef, sta
     if annotated is not None:
         return annotated
     uses = node.uses.get(param.name, frozenset())
-    kind = _kind_by_use(uses)
+    kind = kind_by_use(uses)
     if kind:
         note = f"`{param.name}` is used as {'an optimizer' if kind == 'Optimizer' else 'a module'}"
         return machine.create(("parameter", param.name), param.at, kind, note, gap=Gap.CONVENTION)
@@ -56,13 +56,12 @@ def _annotated(machine: Machine, param: ir.Param, state: State) -> Value | None:
     return None
 
 
-def _kind_by_use(uses: frozenset[str]) -> str | None:
+def kind_by_use(uses: frozenset[str]) -> str | None:
+    """The kind of object that is used so, if it is clear."""
     if {"step", "step(…)"} & uses and {"zero_grad", "zero_grad(…)", "param_groups"} & uses:
         return "Optimizer"
     if "()" in uses and uses & _MODULE_USES:
         return "Module"
     if {"train", "eval", "parameters"} <= uses or ("parameters" in uses and "zero_grad" in uses):
         return "Module"
-    if "step" in uses and "()" not in uses:
-        return "Optimizer"
     return None

@@ -5,9 +5,9 @@ from __future__ import annotations
 from analyzer.engine.events import Backward, Loop, Store
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap, Trace
-from analyzer.engine.values import Ref, Tensor, Unknown, Value, nested
+from analyzer.engine.values import Tensor, Unknown, nested
 from analyzer.findings import Severity
-from analyzer.fixes.edits import InsertAfter, InsertBefore, SymbolicEdit
+from analyzer.fixes.edits import InsertAfter
 from analyzer.rules.base import DraftFix, Report, Rule
 
 
@@ -89,16 +89,12 @@ def _accumulator_depth(program: Program, store: Store) -> int:
 def _carrier(program: Program, store: Store) -> Tensor | Unknown | None:
     """The case of the stored value that holds a graph; a surely recorded one first."""
     found: list[Tensor | Unknown] = []
-    for case in _contents(store.value):
+    for case in store.held or nested(store.value):
         if isinstance(case, Tensor) and case.roots and case.graph == "yes":
             return case
         if isinstance(case, (Tensor, Unknown)) and case.roots:
             found.append(case)
     return found[0] if found else None
-
-
-def _contents(value: Value) -> list[Value]:
-    return [case for case in nested(value) if not isinstance(case, Ref)]
 
 
 def _is_emptied(program: Program, store: Store, loops: tuple[Loop, ...]) -> bool:
@@ -143,11 +139,7 @@ def _fix(program: Program, store: Store, carrier: Tensor | Unknown, gaps: list[G
     """``.detach()`` on what is stored."""
     if not isinstance(store.value, Tensor) or store.how == "item":
         return None
-    node = program.sources.kind_of(store.site.path, store.value_at)
-    simple = node in {"Name", "Attribute", "Subscript", "Call"}
-    edits: tuple[SymbolicEdit, ...] = (InsertAfter(store.value_at, ".detach()"),)
-    if not simple:
-        edits = (InsertBefore(store.value_at, "("), InsertAfter(store.value_at, ").detach()"))
+    edits = (InsertAfter(store.value_at, ".detach()"),)
     sure = carrier.graph == "yes" and not carrier.is_opaque if isinstance(carrier, Tensor) else False
     trace: Trace | None = carrier.trace
     safe = sure and not gaps and not (trace and Gap.UNSEEN in trace.gaps) and not program.escapes(store.into)

@@ -41,7 +41,8 @@ def walk(body: ir.Block, into_functions: bool) -> Iterator[object]:
             continue
         yield node
         if into_functions or not isinstance(node, _INNER):
-            work.extend(getattr(node, name) for name in _slots(type(node)))
+            kind: Any = type(node)
+            work.extend(getattr(node, name) for name in _slots(kind))
 
 
 def names_in(body: ir.Block) -> Scope:
