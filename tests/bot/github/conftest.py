@@ -19,7 +19,7 @@ from tests.bot.github.rules import faults_of
 from tests.contract import Contract
 from tests.contract import github as github_contract
 
-API = "https://api.github.com"
+API = "https://api.github.com:443"  # as PyGithub writes it
 REPO = f"{API}/repos/acme/training"
 SHA = "c" * 40
 
@@ -36,7 +36,7 @@ def settings(private_key: str, redis_url: str) -> WorkerSettings:
         namespace="preflight",
         app_id="77",
         private_key=Secret(private_key),
-        api_url=API,
+        api_url="https://api.github.com",
         verify=True,
         pace=Pace(seconds_between_writes=0.0),
         times=WorkerTimes(),

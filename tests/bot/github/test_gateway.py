@@ -264,7 +264,7 @@ def test_summary_is_edited_and_an_equal_one_left_alone(gateway: Gateway, github:
 
 def test_renamed_repository(gateway: Gateway, github: responses.RequestsMock) -> None:
     moved = f"{API}/repos/acme/renamed/check-runs"
-    github.post(f"{REPO}/check-runs", status=307, json={"message": "Moved"}, headers={"Location": moved})
+    github.post(f"{REPO}/check-runs", status=307, json={"message": "Moved"}, headers={"Location": moved.replace(":443", "")})
     github.post(moved, json=run_json(6), status=201)
     with gateway.publishing():
         assert gateway.checks.start("preflight/code", SHA, f"9:1:{SHA}:1:", "…").id == 6
