@@ -75,6 +75,7 @@ def _evidence(impact: Impact) -> tuple[Evidence, ...]:
         if sourced is not None and sourced.is_known and sourced.origin.path and sourced.origin.line:
             value = sourced.value
             shown = ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
-            note = f"{name} is {shown}: {sourced.describe()}"
+            rest = [f"overrides {other.origin}" for other in sourced.overrides]
+            note = ", ".join([f"{name} is {shown} ({sourced.origin.text})", *rest])
             steps.append(Evidence(sourced.origin.path, sourced.origin.line, 0, note))
     return tuple(steps)

@@ -10,6 +10,7 @@ import re
 from dataclasses import replace
 from typing import Any
 
+from analyzer import api as analyzer
 from analyzer.api import Files
 from analyzer.errors import InputError
 from estimator import hardware
@@ -22,6 +23,7 @@ from estimator.resolve.script import configs_from, script_facts
 from estimator.runconfig import RunConfig
 from estimator.sourced import Origin, Sourced, Unknown
 
+RULE = "PF501"  # ours: the analyzer has no rule of this code
 _CONFIG_OPTIONS = ("deepspeed", "deepspeed_config")
 
 
@@ -29,20 +31,28 @@ def resolve(files: Files, launch: LaunchConfig) -> tuple[RunConfig, ...]:
     """The run configs of a launch; none where its script trains and loads nothing. Unknown fields say why."""
     script = script_path(files, launch.command, launch.path)
     if script is None or files.read(script) is None:  # listed without contents: a large tree is not fetched whole
-        return _without_script(launch)
+        return _without_script(launch, "")
     extra = {name: value for name, value in launch.overrides.items() if name == "compute_dtype"}
     facts = script_facts(files, script, launch.command.argv, extra)
+    if not facts.marks and (reason := _unreadable(files, script)):
+        return _without_script(launch, reason)
     engine = _deepspeed(files, launch, facts)
     return tuple(_completed(run, launch, facts, engine) for run in configs_from(facts, files))
 
 
-def _without_script(launch: LaunchConfig) -> tuple[RunConfig, ...]:
-    """A command whose script is not in the tree still says what hardware it asks for."""
-    if launch.command.launcher == "python" and not launch.target.gpu.is_known:
+def _unreadable(files: Files, script: str) -> str:
+    """Why the analyzer cannot read a script; empty where it can. No rule of that code runs there."""
+    report = analyzer.analyze(files, [script], analyzer.Options(select=frozenset({RULE})))
+    return next((f"{item.path}: {item.reason}" for item in report.skipped if item.path == script), "")
+
+
+def _without_script(launch: LaunchConfig, problem: str) -> tuple[RunConfig, ...]:
+    """A command whose script is not in the tree, or cannot be read, still says what hardware it asks for."""
+    if not problem and launch.command.launcher == "python" and not launch.target.gpu.is_known:
         return ()
     name = launch.command.script
     kind = "module" if launch.command.is_module else "script"
-    reason = name.unknown or f"{kind} {name.text} is not in the repository"
+    reason = problem or name.unknown or f"{kind} {name.text} is not in the repository"
     hidden: Sourced[Any] = Sourced(Unknown(reason), name.origin())
     run = RunConfig(model=hidden, micro_batch=hidden, seq_len=hidden, precision=hidden, optimizer=hidden, method=hidden,
                     grad_accum=hidden, grad_checkpointing=hidden)  # fmt: skip

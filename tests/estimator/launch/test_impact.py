@@ -169,3 +169,17 @@ def test_a_typed_command_is_a_launch() -> None:
 def test_a_command_that_is_none_is_an_input_error(command: str) -> None:
     with pytest.raises(InputError):
         launches(TREE, command=command)
+
+
+BROKEN = [("def f(:\n", "syntax error"), ("x = " + "(" * 5000 + ")" * 5000, "nested"), ("\udcff", "UTF-8")]
+
+
+@pytest.mark.parametrize(("source", "reason"), BROKEN, ids=["syntax", "nesting", "encoding"])
+def test_a_script_that_cannot_be_read_is_unknown_with_the_reason(source: str, reason: str) -> None:
+    script = b"import torch\n" + source.encode("utf-8", "surrogateescape")
+    tree = Tree({**{path: TREE.read(path) or b"" for path in TREE.paths()}, SCRIPT: script})
+    (entry,) = launches(tree).to_json()["launches"]
+    (said,) = [item["reason"] for item in entry["unknowns"] if item["field"] == "model"]
+    assert reason in said
+    (impact,) = affected(TREE, tree, [SCRIPT])
+    assert impact.verdict == "unknown"
