@@ -55,10 +55,20 @@ def targets(run: RunConfig) -> tuple[hardware.Card, ...]:
     names = () if isinstance(run.gpu.value, Unknown) else run.gpu.value
     cards: list[hardware.Card] = []
     for name in names:
-        cards += [card for card in hardware.find(name) if card not in cards]
+        cards += [card for card in _cards_called(name, has_size=run.gpu_memory.is_known) if card not in cards]
     if isinstance(run.gpu_memory.value, Unknown):
         return tuple(cards)
     return hardware.with_memory(tuple(cards), run.gpu_memory.value)
+
+
+def _cards_called(name: str, *, has_size: bool) -> tuple[hardware.Card, ...]:
+    """A card nobody lists is a card all the same where its memory is given."""
+    try:
+        return hardware.find(name)
+    except InputError:
+        if not has_size:
+            raise
+        return (hardware.Card(name=name, architecture="", usable_bytes=None),)
 
 
 def computed_peak(run: RunConfig, model: ModelChoice, cards: tuple[hardware.Card, ...]) -> Computed | None:

@@ -59,9 +59,22 @@ def find(name: str) -> tuple[Card, ...]:
     size = re.fullmatch(r"(\d+(?:\.\d+)?)g(?:i?b)?(?:gpu)?", key)
     if size:
         return (_bare(float(size[1])),)
+    if plainer := _plainer(name):
+        return plainer
     close = nearest(name)
     hint = f"; nearest: {', '.join(close)}" if close else ""
     raise InputError(f"gpu: no GPU or instance type is called {name[:60]!r}{hint}")
+
+
+def _plainer(name: str) -> tuple[Card, ...]:
+    """``8x V100 GPUs`` without the count, ``T4-16GB`` without a size that is the card's own label."""
+    text = re.sub(r"^\s*\d+\s*[x×]\s*|\s+gpus?\s*$", "", name, flags=re.IGNORECASE)
+    sized = re.fullmatch(r"(.+?)[-_ ]?(\d+)\s*gi?b", text, flags=re.IGNORECASE)
+    cards = spelled(text)
+    if not cards and sized:
+        label = int(sized[2]) * GIB
+        cards = tuple(card for card in spelled(sized[1]) if 0.85 < (card.usable_bytes or 0) / label <= 1.0)
+    return cards
 
 
 def spelled(name: str) -> tuple[Card, ...]:

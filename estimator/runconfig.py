@@ -132,7 +132,7 @@ def _read_field(
         return
     if value == {} or value == []:
         return
-    if value is None or value == "":
+    if value is None or value == "" or (word.name in ("model", "gpu") and value in ("None", "null", "unknown")):
         values.setdefault("params" if word.name == "params_b" else word.name, Sourced(Unknown(NOT_SAID), origin))
         return
     if word.name == "precision" and _is_quantization(value):

@@ -95,6 +95,11 @@ def test_an_unknown_model_gets_no_number_and_a_reason(words: list[str]) -> None:
     assert document["suggestions"] == []
 
 
+def test_a_card_that_nobody_lists_counts_with_its_memory() -> None:
+    document = answer("--gpu-memory", "300GiB", "--gpu", "Z9000", "--model", "gpt2")
+    assert document["targets"] == [{"name": "Z9000 with 300 GiB", "count": 1, "usable_gib": 300.0, "verdict": "fits"}]
+
+
 def test_a_size_alone_gives_a_wide_interval() -> None:
     words = ["A100-80GB", "--micro-batch", "1", "--seq-len", "2048", "--precision", "pure-bf16", "--optimizer", "adamw"]
     exact, guessed = answer(*words, "--model", "meta-llama/Llama-2-7b-hf"), answer(*words, "--params", "6.74B")

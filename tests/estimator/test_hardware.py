@@ -18,6 +18,9 @@ from estimator.units import GIB
         ("V100", [15.9, 31.36]),
         ("H100", [79.1]),
         ("A10G", [22.22]),
+        ("A10G-24GB", [22.22]),
+        ("T4-16GB", [14.56]),
+        ("8x V100 GPUs", [15.9, 31.36]),
         ("T4", [14.56]),
         ("p4d.24xlarge", [39.49]),
         ("a2-highgpu-1g", [39.49]),
@@ -64,6 +67,11 @@ def test_no_card_is_larger_than_its_label() -> None:
         )
         if label and card.usable_bytes:
             assert card.usable_bytes <= label * GIB * 1.01, card.name
+
+
+def test_a_size_that_is_not_the_cards_own_is_not_believed() -> None:
+    with pytest.raises(InputError, match="T4"):
+        hardware.find("T4-80GB")
 
 
 def test_an_explicit_size_decides_between_cards_or_replaces_them() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from estimator.api import affected
 from estimator.launches import read
 from estimator.resolve.closure import closure
@@ -67,3 +69,11 @@ def test_an_optimizer_built_in_a_helper_is_seen() -> None:
 def test_a_module_nobody_imports_reaches_no_launch() -> None:
     base = Tree(FILES).with_edit("pkg/unused.py", "import torch", "import torch as t")
     assert affected(base, Tree(FILES), ["pkg/unused.py"]) == ()
+
+
+def test_a_change_that_reaches_very_many_launches_says_where_it_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("estimator.affected.MAX_LAUNCHES", 2)
+    jobs = {f"jobs/{index}.slurm": JOB for index in range(4)}
+    found = affected(Tree({}), Tree({**FILES, **jobs}), ["train.py"])
+    assert [impact.path for impact in found] == ["jobs/0.slurm", "jobs/1.slurm"]
+    assert [note.path for note in found.notes] == ["jobs/2.slurm"]
