@@ -16,6 +16,7 @@ from estimator.resolve.closure import closure
 from estimator.resolve.versions import major_version, may_pin
 from estimator.sourced import Sourced, Unknown
 
+MAX_LAUNCHES = 60  # per change; each is followed into its script twice
 _MAX_MOVED = 6
 _Key = tuple[str, str, int]
 
@@ -26,10 +27,16 @@ def affected(base: Files, head: Files, changed: Collection[str], targets: Mappin
     labels = dict(targets or {})
     first = sorted(path for path in changed if head.read(path) is not None)
     found: list[Impact] = []
+    num_launches = 0
     for path in candidates(head, first):
         unread: list[Skipped] = []
+        if num_launches >= MAX_LAUNCHES:
+            notes.append(Skipped(path, f"not estimated: the change reaches more than {MAX_LAUNCHES} launches"))
+            break
         try:
-            found += _of_file(base, head, path, frozenset(changed), labels, unread)
+            touched = _touched(base, head, path, frozenset(changed), labels, unread)
+            num_launches += len(touched)
+            found += _compared(base, path, touched, labels)
         except Exception as error:  # noqa: BLE001  boundary: one file must not hide the others, and the note is shown
             unread.append(Skipped(path, f"launches not compared: {type(error).__name__} in Preflight (please report)"))
         if path in changed or b"#SBATCH" in (head.read(path) or b""):
@@ -39,10 +46,7 @@ def affected(base: Files, head: Files, changed: Collection[str], targets: Mappin
     return impacts
 
 
-def _of_file(
-    base: Files, head: Files, path: str, changed: frozenset[str], labels: Mapping[str, str], notes: list[Skipped]
-) -> list[Impact]:
-    touched = _touched(base, head, path, changed, labels, notes)
+def _compared(base: Files, path: str, touched: list[list[Launch]], labels: Mapping[str, str]) -> list[Impact]:
     if not touched:
         return []
     before = _launches(base, read(base, path, labels), [])
