@@ -6,7 +6,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from analyzer.findings import Confidence, Report, Severity
+from analyzer.findings import Confidence, Edit, Finding, Fix, Report, Severity
+from analyzer.fixes.apply import apply, choose
+from analyzer.nesting import decode
 
 
 class Files(Protocol):
@@ -47,9 +49,9 @@ def analyze_each(
     A target may show a finding in another file it reaches; those in `report_on` are kept. So the same finding can come
     more than once, and the caller keeps the surest (`analyzer.findings.surest`).
     """
-    from analyzer import pipeline
+    from analyzer import one_by_one
 
-    return pipeline.analyze_each(files, targets, options, report_on)
+    return one_by_one.analyze_each(files, targets, options, report_on)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +83,27 @@ def rules() -> tuple[RuleFacts, ...]:
         )
         for rule in catalogue.rules()
     )
+
+
+def chosen_fixes(findings: Iterable[Finding], with_unsafe: bool = False) -> list[Fix]:
+    """The fixes to apply together: safe ones (unless told otherwise) that do not overlap; the first one wins."""
+    return choose(findings, with_unsafe)
+
+
+def applied(source: bytes, edits: Iterable[Edit]) -> bytes:
+    """The bytes of a file with `edits` made, nothing else changed: line ends, encoding and byte order mark stay.
+
+    Raises ValueError where edits overlap, lie outside the file or hold what its encoding cannot say.
+    """
+    return apply(source, edits)
+
+
+def text_of(source: bytes) -> str | None:
+    """The text of a Python file as its coding cookie says, without a byte order mark; None where it has none."""
+    try:
+        return decode(source)
+    except ValueError:
+        return None
 
 
 def imported_paths(source: bytes, path: str, known: Collection[str]) -> list[str]:

@@ -1,16 +1,18 @@
 """Look for silent training bugs in Python files.
 
-A folder stands for the Python files below it; hidden folders, virtual environments, node_modules and links are left
-out, a file that is named is always read. Exit code 1: a finding at or above --fail-on; 2: a path that cannot be read.
+A folder stands for the Python files below it; hidden folders, virtual environments, node_modules, site-packages and
+links are left out, what is named is always read. The configuration of the project around the paths holds where no
+option says otherwise.
+
+Exit code 1: a finding at or above --fail-on. 2: wrong usage, or a named path that cannot be read.
 """
 
 from __future__ import annotations
 
 import argparse
-import difflib
 import json
 import os
-from importlib import metadata
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,211 +20,158 @@ from bot.errors import InputError
 
 if TYPE_CHECKING:
     from analyzer.api import Options
-    from analyzer.findings import Fix, Report
-    from bot.isolate.files import DiskFiles
-
-_PASSES = 5  # a fix may make room for another; more rounds than this would mean that two undo each other
+    from analyzer.findings import Report
+    from bot.core.config import Config
+    from bot.isolate.pool import Job
+    from bot.sources.selection import Selection
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """The arguments."""
+    """Add the command's options."""
     parser.add_argument("paths", nargs="+", metavar="PATH", help="a Python file or a folder")
-    parser.add_argument("--select", default="", metavar="CODES", help="only these rules (PF101,TG005,graph-retention)")
-    parser.add_argument("--ignore", default="", metavar="CODES", help="not these rules")
-    parser.add_argument("--min-confidence", choices=("certain", "likely", "possible"), default="likely")
-    parser.add_argument("--fail-on", choices=("error", "warning", "note"), default="error")
+    parser.add_argument(
+        "--select", action="append", default=[], metavar="CODES",
+        help="only these rules: PF101,TG005,double-softmax; PF1 means all whose code starts so",
+    )  # fmt: skip
+    parser.add_argument("--ignore", action="append", default=[], metavar="CODES", help="not these rules")
+    parser.add_argument(
+        "--min-confidence", choices=("certain", "likely", "possible"), help="how sure a finding has to be (likely)"
+    )
+    parser.add_argument(
+        "--fail-on", choices=("error", "warning", "note"), default="error", help="what exits 1 (default: error)"
+    )
     change = parser.add_mutually_exclusive_group()
-    change.add_argument("--fix", action="store_true", help="apply the fixes that are proven safe")
-    change.add_argument("--diff", action="store_true", help="show what --fix would change, and change nothing")
-    parser.add_argument("--unsafe", action="store_true", help="with --fix or --diff: the unproven fixes too")
-    parser.add_argument("--jobs", type=int, default=0, metavar="N", help="child processes (default: one per core)")
-    parser.add_argument("--no-cache", action="store_true", help="accepted; this version keeps no cache")
+    change.add_argument("--fix", action="store_true", help="apply the safe fixes, and report what is left")
+    change.add_argument("--diff", action="store_true", help="print what --fix would change, and change nothing")
+    parser.add_argument("--unsafe", action="store_true", help="with --fix or --diff: also fixes that change behaviour")
+    parser.add_argument("--jobs", type=int, metavar="N", help="analyse in N child processes (default: one per core)")
+    parser.add_argument("--no-cache", action="store_true", help="accepted; there is no cache yet")
     parser.add_argument("--format", choices=("terminal", "json", "github", "sarif"), default="terminal")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Check, perhaps fix, print, and say by the exit code whether something is wrong."""
-    from analyzer.findings import Severity
-    from bot.isolate.pool import check, default_jobs
+    """Print the report (or the diff) and say by the exit code how bad it is."""
+    from bot.cli._fixing import fixed, unified_diff, write
+    from bot.isolate.pool import Job, analyze_in_children
+    from bot.sources.selection import select
 
+    num_children = _num_children(args)
+    selection = select(args.paths)
+    config = _config(selection)
+    job = Job(root=selection.root, paths=selection.paths, targets=selection.targets, options=_options(args, config))
+    report = analyze_in_children(job, num_children)
+    if args.fix or args.diff:
+        changes = fixed(job, report, num_children, args.unsafe)
+        if args.diff:
+            sys.stdout.write(unified_diff(changes, selection.shown))
+        else:
+            write(selection.root, changes)
+            report = changes.report
+            _tell(changes.num_fixes, len(changes.after))
+    report = _finished(report, selection, config)
+    if not args.diff:
+        _print(report, selection, job, args.format)
+    return _exit_code(report, selection, args.fail_on)
+
+
+def _num_children(args: argparse.Namespace) -> int:
     if args.unsafe and not (args.fix or args.diff):
         raise InputError("--unsafe goes with --fix or --diff")
-    if args.jobs < 0:
-        raise InputError("--jobs must be at least 1")
-    files, targets = _collect(args.paths)
-    options = _options(args)
-    jobs = args.jobs or default_jobs()
-    report = check(files, targets, options, jobs)
-    if args.diff:
-        print(_diff(files, report, args.unsafe), end="")
-    elif args.fix:
-        report = _fix(files, targets, options, jobs, report, args.unsafe)
-    if not args.diff:
-        _print(report, files, args.format)
-    return int(any(item.severity.rank >= Severity(args.fail_on).rank for item in report.findings))
+    if args.jobs is not None and args.jobs < 1:
+        raise InputError("--jobs: give a number of at least 1")
+    return args.jobs or min(8, os.cpu_count() or 1)
 
 
-def _collect(paths: list[str]) -> tuple[DiskFiles, list[str]]:
-    """The targets, and the files that their imports may lead to."""
-    from bot.isolate.files import DiskFiles, project_root, walk
+def _config(selection: Selection) -> Config:
+    from bot.core.config import find
 
-    base = os.getcwd()
-    targets: dict[str, None] = {}
-    listed: set[str] = set()
-    for path in paths:
-        if os.path.isdir(path):
-            if not os.access(path, os.R_OK | os.X_OK):
-                raise InputError(f"{path}: permission denied")
-            found = [_relative(item, base) for item in walk(path)]
-            targets.update(dict.fromkeys(found))
-            listed.update(found)
-        else:
-            _must_be_readable(path)
-            targets[_relative(path, base)] = None
-            listed.update(_relative(item, base) for item in walk(project_root(path)))
-    listed.update(targets)
-    return DiskFiles(base, listed), list(targets)
+    def read(path: str) -> bytes | None:
+        place = selection.root / path
+        return place.read_bytes() if place.is_file() and os.access(place, os.R_OK) else None
+
+    config, problems = find(read)
+    for problem in problems:
+        print(f"preflight check: {problem}", file=sys.stderr)
+    return config
 
 
-def _must_be_readable(path: str) -> None:
-    try:
-        with open(path, "rb") as stream:
-            stream.read(1)
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror}") from None
-
-
-def _relative(path: str, base: str) -> str:
-    return Path(os.path.relpath(path, base)).as_posix()
-
-
-def _options(args: argparse.Namespace) -> Options:
+def _options(args: argparse.Namespace, config: Config) -> Options:
     from analyzer.api import Options
     from analyzer.findings import Confidence
+    from bot.catalogue import codes
 
-    return Options(_codes(args.select), _codes(args.ignore), Confidence(args.min_confidence))
-
-
-def _codes(text: str) -> frozenset[str]:
-    from analyzer import catalogue
-
-    found = set()
-    for word in filter(None, (part.strip() for part in text.replace(" ", ",").split(","))):
-        rule = catalogue.find(word)
-        if rule is None:
-            near = ", ".join(catalogue.nearest(word))
-            raise InputError(f"no rule {word!r}" + (f"; nearest: {near}" if near else ""))
-        found.add(rule.code)
-    return frozenset(found)
+    return Options(
+        select=codes(args.select) or config.select,
+        ignore=codes(args.ignore) | config.ignore,
+        min_confidence=Confidence(args.min_confidence) if args.min_confidence else config.min_confidence,
+    )
 
 
-# --- fixes --------------------------------------------------------------------------------------------------------
+def _finished(report: Report, selection: Selection, config: Config) -> Report:
+    """The report with the paths a person here would type, the project's severities, and what was not even analysed."""
+    from dataclasses import replace
+
+    from bot.core.reports import renamed
+
+    shown = renamed(report, selection.shown)
+    severities = config.severities
+    findings = (replace(item, severity=severities.get(item.rule, item.severity)) for item in shown.findings)
+    skipped = (*selection.missing, *selection.skipped, *shown.skipped)
+    return replace(shown, findings=tuple(findings), skipped=skipped)
 
 
-def _fixes(report: Report, with_unsafe: bool) -> dict[str, list[Fix]]:
-    from analyzer.fixes.apply import choose
+def _exit_code(report: Report, selection: Selection, fail_on: str) -> int:
+    from analyzer.findings import Severity
 
-    by_path: dict[str, list[Fix]] = {}
-    for fix in choose(report.findings, with_unsafe):
-        paths = {edit.span.path for edit in fix.edits}
-        if len(paths) == 1:
-            by_path.setdefault(paths.pop(), []).append(fix)
-    return by_path
-
-
-def _changed(files: DiskFiles, report: Report, with_unsafe: bool) -> dict[str, tuple[bytes, bytes]]:
-    """Path to its bytes before and after."""
-    from analyzer.fixes.apply import apply
-
-    result = {}
-    for path, fixes in _fixes(report, with_unsafe).items():
-        before = files.read(path)
-        if before is None:
-            continue
-        after = apply(before, [edit for fix in fixes for edit in fix.edits])
-        if after != before:
-            result[path] = before, after
-    return result
+    for item in selection.missing:
+        print(f"preflight check: {item.path}: {item.reason}", file=sys.stderr)
+    if selection.missing:
+        return 2
+    return int(any(item.severity.rank >= Severity(fail_on).rank for item in report.findings))
 
 
-def _fix(
-    files: DiskFiles, targets: list[str], options: Options, jobs: int, report: Report, with_unsafe: bool
-) -> Report:
-    from bot.isolate.pool import check
-
-    for _ in range(_PASSES):
-        changed = _changed(files, report, with_unsafe)
-        if not changed:
-            break
-        for path, (_, after) in changed.items():
-            _replace(os.path.join(files.base, path), after)
-        report = check(files, targets, options, jobs)
-    return report
+def _tell(num_fixes: int, num_files: int) -> None:
+    files = "1 file" if num_files == 1 else f"{num_files} files"
+    print(f"fixed {num_fixes} in {files}" if num_fixes else "nothing to fix", file=sys.stderr)
 
 
-def _replace(path: str, content: bytes) -> None:
-    """Atomic: another process sees the old file or the new one. Mode stays; through a link, its target changes."""
-    real = os.path.realpath(path)
-    temporary = f"{real}.preflight-{os.getpid()}"
-    mode = os.stat(real).st_mode & 0o7777
-    try:
-        with open(temporary, "xb") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.chmod(temporary, mode)
-        os.replace(temporary, real)
-    except OSError as error:
-        if os.path.exists(temporary):
-            os.unlink(temporary)
-        raise InputError(f"{path}: cannot be written: {error.strerror}") from None
-
-
-def _diff(files: DiskFiles, report: Report, with_unsafe: bool) -> str:
-    from analyzer.nesting import decode
-
-    parts: list[str] = []
-    for path, (before, after) in sorted(_changed(files, report, with_unsafe).items()):
-        old, new = decode(before).splitlines(keepends=True), decode(after).splitlines(keepends=True)
-        for line in difflib.unified_diff(old, new, f"a/{path}", f"b/{path}"):
-            parts.append(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n")
-    return "".join(parts)
-
-
-# --- output -------------------------------------------------------------------------------------------------------
-
-
-def _print(report: Report, files: DiskFiles, form: str) -> None:
+def _print(report: Report, selection: Selection, job: Job, form: str) -> None:
+    if hasattr(sys.stdout, "reconfigure"):  # names of files need not be text
+        sys.stdout.reconfigure(errors="backslashreplace")
     if form == "json":
         print(json.dumps(report.to_json(), indent=2, ensure_ascii=False))
-    elif form == "sarif":
-        from analyzer import catalogue
-        from bot.render.sarif import report_sarif
-
-        pages = {rule.code: catalogue.page(rule) for rule in catalogue.rules()}
-        print(json.dumps(report_sarif(report, metadata.version("preflight-bot"), pages), indent=2))
     elif form == "github":
-        from bot.render.annotations import report_commands
+        from bot.render.annotations import render as commands
 
-        print(report_commands(report))
+        print(commands(report), end="")
+    elif form == "sarif":
+        from bot.render.sarif import render as sarif
+
+        print(json.dumps(sarif(report, _read), indent=2, ensure_ascii=False))
+    elif not job.targets and not report.skipped:
+        print("no Python files there: nothing to check")
     else:
-        print(_terminal(report, files))
+        _print_terminal(report)
 
 
-def _terminal(report: Report, files: DiskFiles) -> str:
-    from analyzer.nesting import decode
-    from bot.render.terminal import report_text
+def _print_terminal(report: Report) -> None:
+    from functools import cache
 
-    texts: dict[str, list[str]] = {}
+    from analyzer.api import text_of
+    from bot.render.terminal import Style, render
 
-    def line_of(path: str, line: int) -> str | None:
-        if path not in texts:
-            try:
-                texts[path] = decode(files.read(path) or b"").splitlines()
-            except ValueError:
-                texts[path] = []
-        return texts[path][line - 1] if line <= len(texts[path]) else None
+    @cache
+    def lines(path: str) -> tuple[str, ...]:
+        content = _read(path)
+        return tuple((text_of(content) or "").splitlines()) if content is not None else ()
 
-    if not report.num_files:
-        return "no Python files there: nothing to check"
-    return report_text(report, line_of)
+    is_coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    print(render(report, lines, Style(is_coloured)))
+
+
+def _read(path: str) -> bytes | None:
+    """A file by the path that is shown, which is relative to the working directory."""
+    try:
+        return Path(path).read_bytes()
+    except OSError:
+        return None

@@ -1,24 +1,18 @@
-"""Explain a rule: why it matters, an example, when it stays quiet, how safe its fix is."""
+"""Explain a rule: why it matters, an example, what to write instead, when it stays quiet, how safe its fix is."""
 
 from __future__ import annotations
 
 import argparse
 
-from bot.errors import InputError
-
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """The arguments."""
-    parser.add_argument("rule", metavar="CODE", help="a code, an alias or a name: PF101, TG001, graph-retention")
+    """Add the command's options."""
+    parser.add_argument("rule", metavar="RULE", help="a code, name or alias: PF101, graph-retention, TG001")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the page of one rule."""
-    from analyzer import catalogue
+    """Print the page of one rule. Raises `InputError` with the nearest names."""
+    from bot.catalogue import find
 
-    rule = catalogue.find(args.rule)
-    if rule is None:
-        near = ", ".join(catalogue.nearest(args.rule))
-        raise InputError(f"no rule {args.rule!r}" + (f"; nearest: {near}" if near else "; see `preflight rules`"))
-    print(catalogue.page(rule), end="")
+    print(find(args.rule).page, end="")
     return 0

@@ -1,4 +1,4 @@
-"""List the rules: code, name, severity, alias and what each finds."""
+"""List the rules: code, name, alias, severity, and what each finds."""
 
 from __future__ import annotations
 
@@ -7,29 +7,23 @@ import json
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """The arguments."""
-    parser.add_argument("--format", choices=("table", "terminal", "json"), default="table")
+    """Add the command's options."""
+    parser.add_argument("--format", choices=("terminal", "json"), default="terminal")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the rules that are installed."""
-    from analyzer import catalogue
+    """Print every rule."""
+    from bot.catalogue import all_rules
+    from bot.render.tables import aligned
 
-    rows = [
-        {
-            "code": rule.code,
-            "name": rule.name,
-            "severity": rule.severity.value,
-            "alias": rule.alias,
-            "since": rule.since,
-            "summary": (rule.__doc__ or "").strip().splitlines()[0],
-        }
-        for rule in catalogue.rules()
-    ]
+    rules = all_rules()
     if args.format == "json":
-        print(json.dumps({"version": 1, "rules": rows}, indent=2))
+        fields = ("code", "name", "alias", "since", "summary")
+        rows = [
+            {**{field: getattr(rule, field) for field in fields}, "severity": rule.severity.value} for rule in rules
+        ]
+        print(json.dumps({"version": 1, "rules": rows}, indent=2, ensure_ascii=False))
         return 0
-    width = max(len(str(row["name"])) for row in rows)
-    for row in rows:
-        print(f"{row['code']}  {row['name']:<{width}}  {row['severity']:<7}  {row['alias'] or '':<5}  {row['summary']}")
+    cells = [[rule.code, rule.name, rule.alias or "", rule.severity.value, rule.summary] for rule in rules]
+    print(aligned(["code", "name", "alias", "severity", "what it finds"], cells))
     return 0

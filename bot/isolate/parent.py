@@ -23,7 +23,7 @@ class Child:
     """One child process. It sees no variable of ours, no terminal, and the root folder as working directory."""
 
     def __init__(self, module: str) -> None:
-        self._errors = tempfile.TemporaryFile()
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115  closed by `close`
         self._process = subprocess.Popen(
             [sys.executable, "-I", "-m", module],
             stdin=subprocess.PIPE,

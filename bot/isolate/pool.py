@@ -32,8 +32,8 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """What to analyse. `paths` are the Python files of the tree under `root` that imports may lead to, `texts` what some
-    of them are to hold instead of what is on disk."""
+    """What to analyse. `paths` are the Python files of the tree under `root` that imports may lead to; `texts` stand in
+    for what is on disk."""
 
     root: Path
     paths: Sequence[str]

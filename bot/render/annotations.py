@@ -1,10 +1,45 @@
-"""Findings as GitHub Actions workflow commands (``::error file=…``)."""
+"""A report as GitHub Actions workflow commands (``::error file=…::message``), one a line."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from analyzer.findings import Finding, Report
+from bot.render.markdown import visible
 
 _LEVELS = {"error": "error", "warning": "warning", "note": "notice"}
+
+
+def render(report: Report) -> str:
+    """A command for each finding and each file that could not be analysed. Columns are 1-based there."""
+    lines = [*map(_command, report.findings), *(_skipped(item.path, item.reason) for item in report.skipped)]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _command(finding: Finding) -> str:
+    start, end = finding.span.start, finding.span.end
+    properties = {"file": finding.path, "line": str(start.line), "endLine": str(end.line)}
+    if start.line == end.line:  # GitHub drops the whole annotation that has columns over several lines
+        properties |= {"col": str(start.column + 1), "endColumn": str(max(end.column, start.column + 1))}
+    properties["title"] = f"{finding.rule} {finding.name} ({finding.confidence.value})"
+    return _line(_LEVELS[finding.severity.value], properties, "\n".join(_message(finding)))
+
+
+def _message(finding: Finding) -> Iterator[str]:
+    yield finding.message
+    for step in finding.evidence:
+        yield f"{step.path}:{step.line}: {step.note}"
+    if finding.fix:
+        yield f"fix ({finding.fix.applicability}): {finding.fix.title}"
+
+
+def _skipped(path: str, reason: str) -> str:
+    return _line("notice", {"file": path, "title": "not analysed"}, reason)
+
+
+def _line(command: str, properties: dict[str, str], message: str) -> str:
+    shown = ",".join(f"{name}={_property(value)}" for name, value in properties.items())
+    return f"::{command} {shown}::{_data(visible(message))}"
 
 
 def _data(text: str) -> str:
@@ -12,23 +47,4 @@ def _data(text: str) -> str:
 
 
 def _property(text: str) -> str:
-    return _data(text).replace(":", "%3A").replace(",", "%2C")
-
-
-def report_commands(report: Report) -> str:
-    """One line per finding and per skipped file; columns are 1-based there."""
-    lines = [_command(finding) for finding in report.findings]
-    lines += [
-        f"::notice file={_property(item.path)},title=Preflight skipped this file::{_data(item.reason)}"
-        for item in report.skipped
-    ]
-    return "\n".join(lines)
-
-
-def _command(finding: Finding) -> str:
-    start, end = finding.span.start, finding.span.end
-    place = f"file={_property(finding.path)},line={start.line},endLine={end.line}"
-    if start.line == end.line:
-        place += f",col={start.column + 1},endColumn={max(end.column, start.column + 1)}"
-    title = _property(f"{finding.rule} {finding.name}")
-    return f"::{_LEVELS[finding.severity.value]} {place},title={title}::{_data(finding.message)}"
+    return _data(visible(text)).replace(":", "%3A").replace(",", "%2C")

@@ -1,51 +1,104 @@
-"""Findings for people at a terminal."""
+"""A report for a person at a terminal: grouped by file, each finding with its evidence and the lines it speaks of."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
-from analyzer.findings import Finding, Report
+from analyzer.findings import Evidence, Finding, Report, Severity
+from bot.render.markdown import visible
 
+Lines = Callable[[str], Sequence[str]]
+"""The lines of a file, by the path the report has; empty where it cannot be read."""
 
-def printable(text: str) -> str:
-    """Control characters of a hostile file or path must not reach the terminal."""
-    return "".join(char if char.isprintable() or char in "\n\t" else "\N{REPLACEMENT CHARACTER}" for char in text)
-
-
-def report_text(report: Report, line_of: Callable[[str, int], str | None]) -> str:
-    """The report; `line_of(path, line)` is the source line to show, or None."""
-    parts = [finding_text(finding, line_of) for finding in report.findings]
-    parts += [f"{item.path}: skipped: {item.reason}" for item in report.skipped]
-    parts.append(_totals(report))
-    return printable("\n".join(parts))
+_WIDTH = 120
+_COLOURS = {"error": "31", "warning": "33", "note": "36", "bold": "1", "dim": "2"}
 
 
-def finding_text(finding: Finding, line_of: Callable[[str, int], str | None]) -> str:
-    """One finding with its source line, evidence and fix."""
-    start, end = finding.span.start, finding.span.end
-    what = f"{finding.severity.value} {finding.rule} {finding.name} ({finding.confidence.value})"
-    lines = [f"{finding.path}:{start.line}:{start.column + 1}: {what}", f"  {finding.message}"]
-    source = line_of(finding.path, start.line)
-    if source is not None:
-        last = end.column if end.line == start.line else len(source)
-        pad = "".join("\t" if char == "\t" else " " for char in source[: start.column])
-        lines += [f"  {start.line:>5} | {source}", f"        | {pad}{'^' * max(1, last - start.column)}"]
-    lines += [f"  {step.path}:{step.line}:{step.column + 1}: {step.note}" for step in finding.evidence]
-    if finding.fix:
-        lines.append(f"  fix ({finding.fix.applicability}): {finding.fix.title}")
-    return "\n".join([*lines, ""])
+@dataclass(frozen=True, slots=True)
+class Style:
+    """Colours, or none."""
+
+    is_coloured: bool = False
+
+    def __call__(self, style: str, text: str) -> str:
+        """`text` in a style of `_COLOURS`."""
+        return f"\x1b[{_COLOURS[style]}m{text}\x1b[0m" if self.is_coloured else text
 
 
-def _totals(report: Report) -> str:
-    words = [f"{report.num_files} {'file' if report.num_files == 1 else 'files'}"]
-    for severity in ("error", "warning", "note"):
-        count = sum(finding.severity.value == severity for finding in report.findings)
-        if count:
-            words.append(f"{count} {severity}{'' if count == 1 else 's'}")
-    if not report.findings:
-        words.append("nothing found")
-    if report.suppressed:
-        words.append(f"{len(report.suppressed)} suppressed")
+def render(report: Report, lines: Lines, style: Style) -> str:
+    """Findings file by file, files that could not be analysed, and one line of numbers."""
+    parts = []
+    for path in dict.fromkeys(finding.path for finding in report.findings):
+        mine = [finding for finding in report.findings if finding.path == path]
+        parts.append("\n\n".join("\n".join(_finding(finding, lines, style)) for finding in mine))
     if report.skipped:
-        words.append(f"{len(report.skipped)} skipped")
-    return ", ".join(words)
+        parts.append("\n".join(f"{visible(item.path)}: skipped: {visible(item.reason)}" for item in report.skipped))
+    parts.append(summary(report))
+    return "\n\n".join(parts)
+
+
+def summary(report: Report) -> str:
+    """``2 errors, 1 note in 14 files; 1 skipped, 3 suppressed``."""
+    counts = [_count(report, severity) for severity in Severity]
+    found = ", ".join(part for part in counts if part) or "no findings"
+    text = f"{found} in {_plural(report.num_files, 'file')}"
+    rest = [(len(report.skipped), "skipped"), (len(report.suppressed), "suppressed")]
+    tail = ", ".join(f"{number} {word}" for number, word in rest if number)
+    return f"{text}; {tail}" if tail else text
+
+
+def _count(report: Report, severity: Severity) -> str:
+    number = sum(finding.severity is severity for finding in report.findings)
+    return _plural(number, severity.value) if number else ""
+
+
+def _plural(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _finding(finding: Finding, lines: Lines, style: Style) -> Iterator[str]:
+    at = finding.span.start
+    place = style("bold", visible(f"{finding.path}:{at.line}:{at.column}:"))
+    severity = style(finding.severity.value, finding.severity.value)
+    title = f"{finding.rule} {finding.name} ({finding.confidence.value})"
+    yield f"{place} {severity} {title} {visible(finding.message)}"
+    yield from _excerpt(finding, lines, style)
+    for step in finding.evidence:
+        yield from _step(step, finding, lines, style)
+    if finding.fix:
+        how = "" if finding.fix.applicability == "safe" else " (unsafe: changes what the program does)"
+        yield f"  fix: {visible(finding.fix.title)}{how}"
+
+
+def _excerpt(finding: Finding, lines: Lines, style: Style) -> Iterator[str]:
+    """The line, with a mark under what is meant."""
+    start, end = finding.span.start, finding.span.end
+    text = _line(lines, finding.path, start.line)
+    if text is None:
+        return
+    stop = end.column if end.line == start.line else len(text)
+    # A tab stays a tab, so that the mark stands under its text whatever the tab width is.
+    pad = "".join("\t" if char == "\t" else " " for char in text[: start.column])
+    number = f"{start.line:>5}"
+    yield style("dim", f"{number} | ") + _cut(text)
+    if start.column < _WIDTH:
+        mark = "^" * max(1, min(stop, _WIDTH) - start.column)
+        yield style("dim", f"{'':>5} | ") + pad + style(finding.severity.value, mark)
+
+
+def _step(step: Evidence, finding: Finding, lines: Lines, style: Style) -> Iterator[str]:
+    place = f"{step.line}:{step.column}" if step.path == finding.path else f"{step.path}:{step.line}:{step.column}"
+    text = _line(lines, step.path, step.line)
+    excerpt = f"   {style('dim', _cut(text.strip()))}" if text is not None and step.line != finding.line else ""
+    yield f"  {visible(place)}: {visible(step.note)}{excerpt}"
+
+
+def _line(lines: Lines, path: str, number: int) -> str | None:
+    known = lines(path)
+    return known[number - 1] if 1 <= number <= len(known) else None
+
+
+def _cut(text: str) -> str:
+    shown = visible(text)
+    return shown if len(shown) <= _WIDTH else shown[: _WIDTH - 1] + "…"

@@ -1,0 +1,32 @@
+"""An analysis whose targets come one at a time: the body of `analyzer.api.analyze_each`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+
+from analyzer import catalogue
+from analyzer.api import Files, Options
+from analyzer.engine.program import Sources
+from analyzer.findings import Report, Skipped
+from analyzer.pipeline import Run, finish, quiet_collector, verified, wanted
+from analyzer.project import Project
+
+
+def analyze_each(
+    files: Files, targets: Iterable[str], options: Options, report_on: Collection[str]
+) -> Iterator[tuple[str, Report]]:
+    """Each target with what the program that starts there shows. Files are parsed once for all."""
+    shown_in = frozenset(report_on)
+    with quiet_collector():
+        rules = [rule for rule in catalogue.rules() if wanted(rule, options)]
+        sources = Sources(Project(files))
+        for path in targets:
+            run = Run(files, shown_in, rules)
+            run.sources = sources
+            run.all([path])
+            yield path, finish(files, (path,), options, verified(run, files), _notes(run, path))
+
+
+def _notes(run: Run, path: str) -> tuple[Skipped, ...]:
+    unread = [run.sources.skipped[path]] if path in run.sources.skipped else []
+    return tuple(dict.fromkeys([*unread, *run.skipped]))

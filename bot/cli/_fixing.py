@@ -1,0 +1,115 @@
+"""Fixes of ``preflight check``: tried in memory until nothing is left to fix, then written at once or shown."""
+
+from __future__ import annotations
+
+import difflib
+import io
+import os
+import stat
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from analyzer.api import applied, chosen_fixes, text_of
+from analyzer.findings import Report
+from bot.errors import InputError
+from bot.isolate.pool import Job, analyze_in_children
+
+_MAX_PASSES = 6  # a fix may make room for another; more rounds than this would mean that two undo each other
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changes:
+    """The files that fixes change, before and after, by path; and the report on the tree that has them."""
+
+    before: Mapping[str, bytes]
+    after: Mapping[str, bytes]
+    report: Report
+    num_fixes: int
+
+
+def fixed(job: Job, report: Report, num_children: int, with_unsafe: bool) -> Changes:
+    """What the fixes of `report`, and those that become possible by them, make of the tree. Writes nothing."""
+    before: dict[str, bytes] = {}
+    after: dict[str, bytes] = {}
+    num_fixes = 0
+    for _ in range(_MAX_PASSES):
+        changed = dict(_one_pass(job, report, after, with_unsafe))
+        if not changed:
+            break
+        for path, (old, new, count) in changed.items():
+            before.setdefault(path, old)
+            after[path] = new
+            num_fixes += count
+        report = analyze_in_children(replace(job, texts=dict(after)), num_children)
+    return Changes(before=before, after=after, report=report, num_fixes=num_fixes)
+
+
+def _one_pass(
+    job: Job, report: Report, texts: Mapping[str, bytes], with_unsafe: bool
+) -> Iterator[tuple[str, tuple[bytes, bytes, int]]]:
+    """Path -> its text before and after, and the number of fixes; only fixes within one file are applied."""
+    for path in dict.fromkeys(finding.path for finding in report.findings):
+        mine = [finding for finding in report.findings if finding.path == path]
+        fixes = [fix for fix in chosen_fixes(mine, with_unsafe) if all(edit.span.path == path for edit in fix.edits)]
+        if not fixes:
+            continue
+        old = texts[path] if path in texts else (job.root / path).read_bytes()
+        try:
+            new = applied(old, [edit for fix in fixes for edit in fix.edits])
+        except ValueError:  # the file changed since it was analysed
+            continue
+        if new != old:
+            yield path, (old, new, len(fixes))
+
+
+def write(root: Path, changes: Changes) -> None:
+    """Put the changed files in place, each at once. A file that was changed meanwhile by others stays as it is.
+
+    Raises `InputError` naming the files that could not be written; the others are written.
+    """
+    problems = []
+    for path, content in changes.after.items():
+        try:
+            if (root / path).read_bytes() != changes.before[path]:
+                problems.append(f"{path}: was changed while it was analysed; not fixed")
+            else:
+                _replace(root / path, content)
+        except OSError as error:
+            problems.append(f"{path}: cannot be written: {error.strerror}")
+    if problems:
+        raise InputError("\n".join(problems))
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Another process sees the old file or the new one. The mode stays; through a link, the file behind it changes."""
+    place = Path(os.path.realpath(path))
+    mode = stat.S_IMODE(place.stat().st_mode)
+    handle, name = tempfile.mkstemp(dir=place.parent, prefix=f".{place.name}.", suffix=".preflight")
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.chmod(name, mode)
+        os.replace(name, place)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def unified_diff(changes: Changes, shown: Callable[[str], str]) -> str:
+    """What would change, as ``git apply`` reads it."""
+    parts = []
+    for path in sorted(changes.after):
+        old, new = (_lines(content) for content in (changes.before[path], changes.after[path]))
+        for line in difflib.unified_diff(old, new, f"a/{shown(path)}", f"b/{shown(path)}"):
+            parts.append(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n")
+    return "".join(parts)
+
+
+def _lines(content: bytes) -> list[str]:
+    """Cut at newlines only: a carriage return is part of its line, a form feed ends none."""
+    text = text_of(content) or ""
+    return list(io.StringIO(text, newline="\n"))
