@@ -8,7 +8,6 @@ import os
 import pkgutil
 import sys
 from collections.abc import Sequence
-from importlib import metadata
 from types import ModuleType
 
 import bot.cli
@@ -53,6 +52,8 @@ def run(argv: Sequence[str]) -> int:
         print(_overview())
         return 0 if argv else 2
     if argv[0] in {"-V", "--version"}:
+        from importlib import metadata  # slow to import, and every other command starts without it
+
         print(f"preflight {metadata.version('preflight-bot')}")
         return 0
     known = {name.replace("_", "-"): name for name in command_names()}
