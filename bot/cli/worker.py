@@ -1,7 +1,7 @@
 """Run the queue's workers and the sweeper.
 
-Settings come from the environment: REDIS_URL, PREFLIGHT_APP_ID, PREFLIGHT_PRIVATE_KEY(_FILE), GITHUB_API_URL (for GHES).
-More load needs more workers; they may run on any number of machines.
+Settings come from the environment: REDIS_URL, PREFLIGHT_APP_ID, PREFLIGHT_PRIVATE_KEY(_FILE) and, for GHES,
+GITHUB_API_URL. More load needs more workers; they may run on any number of machines.
 """
 
 from __future__ import annotations

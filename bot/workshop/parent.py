@@ -20,6 +20,7 @@ from bot.redact import redact
 
 _log = logging.getLogger("preflight.workshop")
 _MAX_DEATHS = 4
+_COMMAND = (sys.executable, "-I", "-m", "bot.workshop.child")
 
 
 class AnalysisDied(Exception):
@@ -80,7 +81,7 @@ def _run(task: str, document: Mapping[str, Any], limits: Limits) -> _Outcome:
         "limits": {"memory_bytes": limits.memory_bytes, "cpu_seconds": cpu},
     }
     process = subprocess.Popen(
-        [sys.executable, "-I", "-m", "bot.workshop.child"],
+        _COMMAND,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

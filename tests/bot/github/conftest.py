@@ -11,7 +11,6 @@ import pytest
 import redis
 import responses
 
-from bot.github import limits, retry
 from bot.github.gateway import Gateway
 from bot.settings import Pace, Secret, WorkerSettings, WorkerTimes
 from bot.store import Keys
@@ -46,7 +45,7 @@ def settings(private_key: str, redis_url: str) -> WorkerSettings:
 @pytest.fixture
 def github(contract: Contract, monkeypatch: pytest.MonkeyPatch) -> Iterator[responses.RequestsMock]:
     """GitHub; an installation token is there. What we send must be what GitHub's description allows."""
-    monkeypatch.setattr(retry.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
     with responses.RequestsMock(assert_all_requests_are_fired=False) as mock:
         ends = (datetime.now(timezone.utc) + timedelta(hours=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
         token = {"token": "ghs_77_aaa.bbb-ccc.ddd", "expires_at": ends, "permissions": {}}
@@ -62,10 +61,7 @@ def github(contract: Contract, monkeypatch: pytest.MonkeyPatch) -> Iterator[resp
 
 
 @pytest.fixture
-def gateway(
-    github: responses.RequestsMock, settings: WorkerSettings, client: redis.Redis, monkeypatch: pytest.MonkeyPatch
-) -> Gateway:
-    monkeypatch.setattr(limits.time, "sleep", lambda seconds: None)
+def gateway(github: responses.RequestsMock, settings: WorkerSettings, client: redis.Redis) -> Gateway:
     return Gateway(settings, client, Keys(), installation_id=5, repo_id=9, full_name="acme/training")
 
 

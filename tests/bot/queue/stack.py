@@ -87,7 +87,7 @@ class Stack:
 
     def concluded(self, number: int = 1, count: int = 2) -> list[dict[str, Any]]:
         """The check runs of the head, once `count` of them are concluded."""
-        wait_for(lambda: len(_done(self.show(number))) >= count, 90, "the check runs are concluded")
+        wait_for(lambda: len(_done(self.show(number))) >= count, 120, "the check runs are concluded")
         return _done(self.show(number))
 
 

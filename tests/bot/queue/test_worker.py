@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 import redis
-from rq import Queue
-from rq.job import Callback, Job, JobStatus
+from rq import Callback, Queue
+from rq.job import Job, JobStatus
 from rq.serializers import JSONSerializer
 
 from bot.queue import jobs, names

@@ -1,0 +1,90 @@
+"""The child that analyses: what it dies of is left out, it has no secrets, and its limits hold. Real processes."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from bot.core.review_input import MemoryTree, ReviewInput
+from bot.sources.base import ChangedFile, PullSnapshot
+from bot.workshop import parent
+from bot.workshop.parent import AnalysisDied, Limits, review_in_child
+
+SOURCE = b"import torch\n"
+
+
+def _given(files: dict[str, bytes]) -> ReviewInput:
+    patch = "@@ -0,0 +1 @@\n+import torch"
+    changed = tuple(ChangedFile(path=path, status="added", patch=patch) for path in files)
+    snapshot = PullSnapshot(
+        repo_id=1,
+        full_name="a/b",
+        number=1,
+        author="dana",
+        title="t",
+        is_draft=False,
+        is_open=True,
+        base_ref="main",
+        base_sha="a" * 40,
+        head_sha="b" * 40,
+        merge_base_sha="a" * 40,
+        changed_files=changed,
+    )
+    return ReviewInput(snapshot=snapshot, head=MemoryTree(dict(files)), base=MemoryTree({}))
+
+
+def test_a_real_review_in_the_child() -> None:
+    plan = review_in_child(_given({"train.py": SOURCE}), Limits())
+    assert [check.name for check in plan.checks] == ["preflight/code", "preflight/memory"]
+    assert plan.checks[0].state == "ok"
+
+
+def test_a_time_out_is_said() -> None:
+    with pytest.raises(AnalysisDied, match="took longer than"):
+        review_in_child(_given({"train.py": SOURCE}), Limits(wall_seconds=0.05))
+
+
+def test_memory_is_limited() -> None:
+    """Either the child dies, or the engines say that they could not: never a good result."""
+    try:
+        plan = review_in_child(_given({"train.py": SOURCE}), Limits(memory_bytes=40 << 20))
+    except AnalysisDied:
+        return
+    assert plan.checks[0].state in {"failed", "unknown"}
+
+
+def test_a_real_death_names_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A child that kills itself when it reads one file; everything else is the real protocol."""
+    script = tmp_path / "child.py"
+    script.write_text(
+        "import os, signal\n"
+        "from bot.workshop import child\n"
+        "read = child.Announcing.read\n"
+        "def deadly(self, path):\n"
+        "    content = read(self, path)\n"
+        "    if path == 'bad.py' and content is not None: os.kill(os.getpid(), signal.SIGSEGV)\n"
+        "    return content\n"
+        "child.Announcing.read = deadly\n"
+        "child.main()\n",
+        encoding="utf-8",
+    )
+    monkeypatch.setattr(parent, "_COMMAND", (sys.executable, "-I", str(script)))
+    plan = review_in_child(_given({"bad.py": SOURCE, "good.py": SOURCE}), Limits())
+    assert plan.checks[0].state in {"ok", "unknown"}
+    assert "bad.py" in plan.checks[0].summary + plan.checks[0].text
+
+
+def test_no_secret_reaches_the_child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PREFLIGHT_PRIVATE_KEY", "very secret")
+    dump = tmp_path / "environment"
+    script = tmp_path / "child.py"
+    script.write_text(f"import os; open({str(dump)!r}, 'w').write(repr(dict(os.environ)))", encoding="utf-8")
+    monkeypatch.setattr(parent, "_COMMAND", (sys.executable, "-I", str(script)))
+    with pytest.raises(AnalysisDied, match="no result"):
+        review_in_child(_given({"a.py": SOURCE}), Limits())
+    assert "secret" not in dump.read_text()
+    assert "PREFLIGHT" not in dump.read_text()
+    assert os.environ["PREFLIGHT_PRIVATE_KEY"] == "very secret"
