@@ -18,6 +18,7 @@ from tree_sitter import Node
 from analyzer.api import Files
 from estimator.launch.base import Arg, UnreadableLaunch
 from estimator.launch.places import find_file
+from estimator.launch.shell_parts import assumption, case_item, clauses, for_parts, only_leaves
 from estimator.launch.shell_state import State
 from estimator.launch.shell_tests import truth
 from estimator.launch.shell_tree import descendants, line_of, parse, text_of
@@ -83,16 +84,16 @@ class Run:
     # --- compound statements ----------------------------------------------------------------------------------
 
     def _if(self, node: Node, state: State) -> list[State]:
-        clauses, otherwise = _clauses(node)
+        branches, otherwise = clauses(node)
         ended: list[State] = []
-        for condition, body in clauses:
+        for condition, body in branches:
             holds = truth(condition, self.words(state)) if condition is not None else None
             if holds is False:
                 continue
             if holds is True:
                 return ended + self.block(body, [state])
             taken = state.copy()
-            taken.assumed = (*state.assumed, _assumption(condition, self.line_offset))
+            taken.assumed = (*state.assumed, assumption(condition, self.line_offset))
             ended += self.block(body, [taken])
         return ended + self.block(otherwise, [state])
 
@@ -101,7 +102,7 @@ class Run:
         subject = self.words(state).value(value_node, line_of(node))
         ended: list[State] = []
         for item in (child for child in node.children if child.type == "case_item"):
-            patterns, body = _case_item(item)
+            patterns, body = case_item(item)
             if not subject.is_known:
                 taken = state.copy()
                 taken.assumed = (*state.assumed, f"{subject.text} is {' or '.join(patterns)}")
@@ -113,7 +114,7 @@ class Run:
         return [*ended, state]
 
     def _for(self, node: Node, state: State) -> list[State]:
-        variable, values, bodies = _for_parts(node)
+        variable, values, bodies = for_parts(node)
         body = [child for group in bodies for child in group.children]
         items = [word for value in values for word in self.words(state).expand(value)]
         if not items or len(items) > MAX_ITERATIONS or any(not item.is_known for item in items):
@@ -155,7 +156,7 @@ class Run:
         ended = self.block([left], [state])
         runs_right = holds is not (joint == "||")
         if holds is None and joint == "||":
-            runs_right = not _only_leaves(right)
+            runs_right = not only_leaves(right)
         return self.block([right], ended) if runs_right else ended
 
     def _redirected(self, node: Node, state: State) -> list[State]:
@@ -438,54 +439,6 @@ def _limited(states: list[State], notes: list[str]) -> list[State]:
             first.assign(name, _hole(name, "", 0, f"{name} depends on conditions the file does not decide"))
     first.is_over = all(state.is_over for state in kept)
     return [first]
-
-
-def _clauses(node: Node) -> tuple[list[tuple[Node | None, list[Node]]], list[Node]]:
-    clauses: list[tuple[Node | None, list[Node]]] = []
-    otherwise: list[Node] = []
-    clauses.append(_condition_and_body(node))
-    for child in node.children:
-        if child.type == "elif_clause":
-            clauses.append(_condition_and_body(child))
-        elif child.type == "else_clause":
-            otherwise = list(child.children)
-    return clauses, otherwise
-
-
-def _condition_and_body(node: Node) -> tuple[Node | None, list[Node]]:
-    names = [child.type for child in node.children]
-    at = names.index("then") if "then" in names else len(names)
-    before = [child for child in node.children[:at] if child.is_named]
-    body = [child for child in node.children[at + 1 :] if child.type not in {"elif_clause", "else_clause"}]
-    return (before[0] if len(before) == 1 else None), body
-
-
-def _case_item(node: Node) -> tuple[list[str], list[Node]]:
-    names = [child.type for child in node.children]
-    at = names.index(")") if ")" in names else 0
-    patterns = [text_of(child).strip("\"'") for child in node.children[:at] if child.is_named]
-    return patterns, list(node.children[at + 1 :])
-
-
-def _for_parts(node: Node) -> tuple[str, list[Node], list[Node]]:
-    variable = node.child_by_field_name("variable")
-    bodies = [child for child in node.children if child.type in {"do_group", "compound_statement"}]
-    names = [child.type for child in node.children]
-    start = names.index("in") + 1 if "in" in names else len(names)
-    values = [child for child in node.children[start:] if child.is_named and child not in bodies]
-    return text_of(variable) if variable is not None else "", values, bodies
-
-
-def _assumption(condition: Node | None, line_offset: int) -> str:
-    if condition is None:
-        return "a condition holds"
-    shown = re.sub(r"\s+", " ", text_of(condition))[:80]
-    return f"line {line_offset or line_of(condition)}: {shown}"
-
-
-def _only_leaves(node: Node) -> bool:
-    """``|| exit 1`` and ``|| { echo …; exit 1; }``: the branch that ends the script is not a reading of interest."""
-    return any(text_of(name) in {"exit", "return"} for name in descendants(node, "command_name"))
 
 
 _Statement = Callable[[Run, Node, State], list[State]]
