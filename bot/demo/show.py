@@ -77,3 +77,5 @@ def checks(seen: dict[str, Any]) -> None:
         mark = _colour(colours.get(run["conclusion"], "33"), str(run["conclusion"]))
         heading(f"{name}: {mark} - {run['output']['title']}")
         markdown(run["output"]["summary"], max_lines=_MAX_SUMMARY_LINES)
+        text = (run["output"]["text"] or "").partition("<details>")[0]
+        markdown(text, max_lines=_MAX_SUMMARY_LINES)

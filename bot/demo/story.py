@@ -104,9 +104,8 @@ def prove(stack: Stack, source: Source, number: int, seen: Json) -> None:
     new = [item for item in after["review_comments"] if item["id"] not in known]
     if new:
         raise DemoFailure(f"the suggestions left something to say: {show.place(new[0])}")
-    show.say(
-        f"    applied {len(fixable)} suggestions; the result parses, {', '.join(sorted(fixed))} are gone, no new comment"
-    )
+    gone = ", ".join(sorted(fixed))
+    show.say(f"    applied {len(fixable)} suggestions: the result parses, {gone} found no more, no comment repeated")
 
 
 def _check_applied(stack: Stack, source: Source, sha: str, names: set[str], fixed: set[str]) -> None:
@@ -131,7 +130,7 @@ def check_sample(seen: Json) -> None:
     conclusions = {run["name"]: run["conclusion"] for run in seen["check_runs"]}
     missing = {"PF101", "PF102", "PF201", "PF204"} - said
     if missing or conclusions["preflight/memory"] != "failure":
-        raise DemoFailure(f"expected findings and a failed memory check; missing {sorted(missing)}, got {conclusions}")
+        raise DemoFailure(f"the sample's bugs must be found: missing {sorted(missing)}, checks {conclusions}")
 
 
 def _counts(hub: HubClient, source: Source, number: int) -> tuple[int, ...]:

@@ -1,0 +1,1 @@
+"""The local GitHub's page in a real headless Chromium."""
