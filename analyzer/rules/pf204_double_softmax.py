@@ -39,7 +39,7 @@ class DoubleSoftmax(Rule):
 
     code = "PF204"
     name = "double-softmax"
-    alias = "TG006"
+    alias = "TG005"
     severity = Severity.ERROR
     since = "0.1"
 
