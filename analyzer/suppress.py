@@ -62,9 +62,9 @@ def apply(path: str, source: bytes, findings: Sequence[Finding]) -> tuple[tuple[
 
 def _covering(finding: Finding, comments: _Comments) -> Comment | None:
     first, _ = comments.statements.get(finding.line, (finding.line, finding.line))
-    near = [*comments.behind.get(first, ()), *comments.alone.get(first - 1, ())]
+    candidates: list[Comment] = [*comments.behind.get(first, ()), *comments.alone.get(first - 1, ())]
     names = _names(finding.rule)
-    for comment in (*near, *comments.whole_file):
+    for comment in candidates + comments.whole_file:
         if not comment.codes or comment.codes & names:
             return comment
     return None
