@@ -72,8 +72,8 @@ class Calls(Expressions):
     def unpack(self, value: Value, keywords: dict[str, Value], state: State) -> None:
         for case in value.cases:
             if isinstance(case, Ref):
-                for (obj, name), held in list(state.held.items()):
-                    if obj == case.obj and name.startswith("['"):
+                for name, held in state.fields(case.obj):
+                    if name.startswith("['"):
                         keywords.setdefault(name[2:-2], held)
 
     def call(self, callee: Value, args: Args, at: int, state: State) -> Value:
@@ -210,9 +210,9 @@ class Calls(Expressions):
             if isinstance(case, Tuple):
                 return replace(case, items=tuple(union(mark(c) for c in item.cases) for item in case.items))
             if isinstance(case, Ref) and self.obj(case).kind in CONTAINERS:
-                for place, held in list(state.held.items()):
-                    if place[0] == case.obj and place[1][:1] == "[":
-                        state.set(place, union(mark(c) for c in held.cases))
+                for name, held in state.fields(case.obj):
+                    if name[:1] == "[":
+                        state.set((case.obj, name), union(mark(c) for c in held.cases))
             return case
 
         return union(mark(case) for case in result.cases)
@@ -413,11 +413,10 @@ class Calls(Expressions):
     def switch(self, ref: Ref, flag: str, value: Value, state: State, depth: int = 6) -> None:
         """Set a mode on a module and the modules it holds."""
         state.set((ref.obj, flag), value)
-        for (obj, _), held in list(state.held.items()) if depth else ():
-            if obj == ref.obj:
-                for case in held.cases:
-                    if isinstance(case, Ref) and case.obj != ref.obj and self.obj(case).kind in ("Module", *CONTAINERS):
-                        self.switch(case, flag, value, state, depth - 1)
+        for _, held in state.fields(ref.obj) if depth else ():
+            for case in held.cases:
+                if isinstance(case, Ref) and case.obj != ref.obj and self.obj(case).kind in ("Module", *CONTAINERS):
+                    self.switch(case, flag, value, state, depth - 1)
 
     def backward(self, loss: Value, at: int, state: State) -> None:
         cases = self.deep(loss, state)

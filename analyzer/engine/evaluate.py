@@ -279,7 +279,7 @@ class Expressions(Machine):
         if obj.kind == "Loader":
             return Tensor(is_opaque=True, is_batch=True, trace=ref.trace)
         if obj.kind in CONTAINERS:
-            parts = [value for place, value in state.held.items() if place[0] == ref.obj and place[1][:1] == "["]
+            parts = [value for name, value in state.fields(ref.obj) if name[:1] == "["]
             if parts:
                 return self.through(union(parts), ref.obj)
             return obj.element or unseen("an empty container", self.site(at))
@@ -418,9 +418,9 @@ class Expressions(Machine):
     def copy_items(self, source: Value, into: Ref, at: int, state: State) -> None:
         """``into.update(source)``: known keys stay apart."""
         if isinstance(source, Ref) and self.obj(source).kind in CONTAINERS:
-            for place, value in list(state.held.items()):
-                if place[0] == source.obj and place[1][:1] == "[":
-                    state.add((into.obj, place[1]), value)
+            for name, value in state.fields(source.obj):
+                if name[:1] == "[":
+                    state.add((into.obj, name), value)
         else:
             state.add((into.obj, "[]"), self.element(source, at, state))
 
@@ -526,8 +526,8 @@ class Expressions(Machine):
         for case in nested(value):
             found.append(case)
             if isinstance(case, Ref) and depth and self.obj(case).kind in CONTAINERS:
-                for place, inner in list(state.held.items()):
-                    if place[0] == case.obj and place[1][:1] == "[":
+                for name, inner in state.fields(case.obj):
+                    if name[:1] == "[":
                         found += self.deep(self.through(inner, case.obj), state, depth - 1)
         return found
 

@@ -402,9 +402,8 @@ class Interpreter(Calls):
             value: Value | None = state.get((scope, name)) if scope is not None else None
             if name == "*":
                 if scope is not None:
-                    for (obj, field), held in list(state.held.items()):
-                        if obj == scope:
-                            state.set((self.frame.scope, field), held)
+                    for field, held in state.fields(scope):
+                        state.set((self.frame.scope, field), held)
                 continue
             if value is None:
                 dotted_name = f"{node.module}.{name}" if node.module else name
@@ -515,7 +514,9 @@ class Interpreter(Calls):
             return None
         scope = self.new_scope(("module", path), None)
         self.modules[path] = scope
+        before = set(state.held)
         self.run_module(unit, scope, state, is_main=False)
+        state.freeze(before)
         return scope
 
     def run_module(self, unit: ir.Unit, scope: ObjectId, state: State, is_main: bool) -> None:

@@ -13,7 +13,7 @@ import libcst as cst
 from analyzer.engine.events import Backward, Escape, Event, Loop
 from analyzer.engine.interpret import Interpreter
 from analyzer.engine.machine import Frame, OutOfBudget
-from analyzer.engine.state import State
+from analyzer.engine.state import Base, State
 from analyzer.engine.trace import Site
 from analyzer.engine.values import Class, Func, ObjectId, Value
 from analyzer.findings import Skipped
@@ -25,7 +25,9 @@ from analyzer.syntax.lower import lower
 from analyzer.syntax.problems import syntax_problem
 
 E = TypeVar("E", bound=Event)
-BUDGET = 60_000
+BUDGET = 40_000
+"""Steps for one target file with everything it reaches; no entry of it gets more than `ENTRY_BUDGET`."""
+ENTRY_BUDGET = 15_000
 
 
 class Program(Interpreter):
@@ -35,6 +37,7 @@ class Program(Interpreter):
         super().__init__(project, knowledge, BUDGET)
         self.sources = sources
         self.skipped: list[Skipped] = []
+        self.budget_left = BUDGET
 
     def unit(self, path: str) -> ir.Unit | None:
         return self.sources.unit(path)
@@ -45,7 +48,7 @@ class Program(Interpreter):
 
     def run_main(self, path: str) -> State:
         """Run a file as ``python FILE`` does."""
-        state = State({})
+        state = State(Base())
         unit = self.unit(path)
         if unit is None:
             return state
@@ -108,7 +111,8 @@ class Program(Interpreter):
 
     def guarded(self, path: str, action: object) -> None:
         """One of the named boundaries: what breaks on one entry is noted, the others run."""
-        self.steps_left = BUDGET
+        allowed = min(self.budget_left, ENTRY_BUDGET)
+        self.steps_left = allowed
         try:
             action()  # type: ignore[operator]
         except OutOfBudget:
@@ -117,6 +121,7 @@ class Program(Interpreter):
             self.skipped.append(Skipped(path, "a part of this file nests too deeply to follow; the rest is reported"))
         except Exception as error:  # noqa: BLE001  boundary per entry: one bug of ours must not hide other findings
             self.skipped.append(Skipped(path, f"internal error in the analysis: {type(error).__name__}: {error}"))
+        self.budget_left -= allowed - max(0, self.steps_left)
         self.frames.clear()
 
     # --- what rules ask ---------------------------------------------------------------------------------------

@@ -22,12 +22,30 @@ TRUE = const(True)
 FALSE = const(False)
 
 
+class Base:
+    """What finished modules hold: read through by every state, never forked."""
+
+    __slots__ = ("by_object",)
+
+    def __init__(self) -> None:
+        self.by_object: dict[object, dict[Place, Value]] = {}
+
+    def get(self, place: Place) -> Value | None:
+        """What a place holds, or None."""
+        found = self.by_object.get(place[0])
+        return found.get(place) if found is not None else None
+
+    def put(self, place: Place, value: Value) -> None:
+        """Add a place."""
+        self.by_object.setdefault(place[0], {})[place] = value
+
+
 class State:
     """Places and what they hold. Written only by the path that owns it."""
 
-    __slots__ = ("base", "held", "reads")
+    __slots__ = ("base", "held")
 
-    def __init__(self, base: dict[Place, Value], held: dict[Place, Value] | None = None) -> None:
+    def __init__(self, base: Base, held: dict[Place, Value] | None = None) -> None:
         self.base = base
         self.held: dict[Place, Value] = {} if held is None else held
 
@@ -39,6 +57,22 @@ class State:
         """What a place holds, or None."""
         value = self.held.get(place)
         return self.base.get(place) if value is None else value
+
+    def fields(self, obj: object) -> list[tuple[str, Value]]:
+        """Every field of an object and what it holds."""
+        found = {place[1]: value for place, value in self.base_of.get(obj, {}).items()}
+        found.update({place[1]: value for place, value in self.held.items() if place[0] == obj})
+        return list(found.items())
+
+    @property
+    def base_of(self) -> dict[object, dict[Place, Value]]:
+        """The frozen base by object."""
+        return self.base.by_object
+
+    def freeze(self, before: set[Place]) -> None:
+        """What a finished module holds becomes part of the base."""
+        for place in self.held.keys() - before:
+            self.base.put(place, self.held.pop(place))
 
     def set(self, place: Place, value: Value) -> None:
         """A strong update: the place holds this and nothing else."""
@@ -96,8 +130,8 @@ def _absent_flags(held: dict[Place, Value], other: State) -> None:
     for place in held.keys() - other.held.keys():
         if place[1].startswith("is "):
             held[place] = join(held[place], FALSE)
-        elif place in other.base:
-            held[place] = join(held[place], other.base[place])
+        elif (known := other.base.get(place)) is not None:
+            held[place] = join(held[place], known)
 
 
 def same(one: State, other: State) -> bool:

@@ -7,6 +7,7 @@ of them with ``*``. The exact name wins, then the longest pattern.
 from __future__ import annotations
 
 import fnmatch
+import importlib
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -14,12 +15,9 @@ from functools import lru_cache
 from importlib import metadata, resources
 from typing import Any
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
 from analyzer.errors import InputError
+
+_TOML: Any = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +69,7 @@ _FIELDS = {item.name for item in fields(Row)}
 def parse(text: str, place: str) -> list[Row]:
     """The rows of one table; `place` names it in errors. A row may list several names."""
     rows: list[Row] = []
-    for entry in tomllib.loads(text).get("api", []):
+    for entry in _TOML.loads(text).get("api", []):
         wrong = entry.keys() - _FIELDS - {"names"}
         if wrong or not entry.get("source"):
             raise InputError(f"{place}: row {entry.get('name')!r}: unknown {sorted(wrong)} or no source")

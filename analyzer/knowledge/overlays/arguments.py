@@ -90,9 +90,8 @@ def parse_args(machine: Calls, ref: Ref, args: Args, at: int, state: State) -> V
     """``parse_args()``: a namespace of the options."""
     space = machine.create("namespace", at, "Namespace", "the parsed arguments")
     machine.empty(space, state)
-    for (obj, name), value in list(state.held.items()):
-        if obj == ref.obj:
-            state.set((space.obj, name), value)
+    for name, value in state.fields(ref.obj):
+        state.set((space.obj, name), value)
     return space
 
 
@@ -128,7 +127,7 @@ def parse_dataclasses(machine: Calls, ref: Ref, args: Args, at: int, state: Stat
     classes = state.get((ref.obj, "classes")) or Scalar()
     items = classes.items if isinstance(classes, Tuple) else (classes,)
     if isinstance(classes, Ref):
-        items = tuple(value for (obj, _), value in state.held.items() if obj == classes.obj)
+        items = tuple(value for name, value in state.fields(classes.obj) if name[:1] == "[")
     return Tuple(tuple(_from_command_line(machine, item, at, state) for item in items))
 
 
