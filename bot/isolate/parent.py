@@ -8,32 +8,39 @@ import select
 import signal
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any
+
+_KEPT_ERRORS = 10_000  # bytes of its stderr
+_SECONDS_TO_END = 10.0
 
 
 class Died(Exception):
     """The child ended, or had to be ended, before it answered. The text goes after "the analysis"."""
 
 
+def python_module(name: str) -> tuple[str, ...]:
+    """The command that runs a module of ours, whatever lies in the working directory or in ``PYTHONPATH``."""
+    return (sys.executable, "-I", "-m", name)
+
+
 class Child:
     """One child process. It sees no variable of ours, no terminal, and the root folder as working directory."""
 
-    def __init__(self, module: str) -> None:
-        self._errors = tempfile.TemporaryFile()  # noqa: SIM115  closed by `close`
+    def __init__(self, command: Sequence[str]) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-I", "-m", module],
+            command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=self._errors,
+            stderr=subprocess.PIPE,
             cwd="/",
             env={"PATH": os.defpath, "LANG": "C.UTF-8"},  # no secret, no proxy, no PYTHON* of ours
             start_new_session=True,  # Ctrl-C is the parent's business
         )
         self._rest = b""
+        self._errors = b""
 
     def __enter__(self) -> Child:
         return self
@@ -59,26 +66,40 @@ class Child:
         return document
 
     def _chunk(self, deadline: float) -> bytes:
-        assert self._process.stdout is not None
-        readable, _, _ = select.select([self._process.stdout], [], [], max(0.0, deadline - time.monotonic()))
-        if not readable:
-            self._process.kill()
-            raise Died("took too long")
-        chunk = os.read(self._process.stdout.fileno(), 1 << 16)
-        if not chunk:
-            raise Died(self._why())
-        return chunk
+        out, err = self._process.stdout, self._process.stderr
+        assert out is not None
+        assert err is not None
+        streams = [out, err]
+        while True:
+            readable, _, _ = select.select(streams, [], [], max(0.0, deadline - time.monotonic()))
+            if not readable:
+                self._process.kill()
+                raise Died("took too long")
+            if err in readable:
+                text = os.read(err.fileno(), 1 << 16)
+                self._errors = (self._errors + text)[-_KEPT_ERRORS:]
+                streams = streams if text else [out]
+            if out in readable:
+                chunk = os.read(out.fileno(), 1 << 16)
+                if not chunk:
+                    raise Died(self._why())
+                return chunk
 
     def _why(self) -> str:
-        code = self._process.wait()
-        self._errors.seek(0)
-        return why(code, self._errors.read()[-10_000:])
+        """Its end in words. It wrote its last: what is left in the pipe is all there will be."""
+        assert self._process.stderr is not None
+        try:
+            code = self._process.wait(_SECONDS_TO_END)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            code = self._process.wait()
+        return why(code, self._errors + self._process.stderr.read(_KEPT_ERRORS))
 
     def close(self) -> None:
         """End the child and wait for it."""
         self._process.kill()
         self._process.wait()
-        for stream in (self._process.stdin, self._process.stdout, self._errors):
+        for stream in (self._process.stdin, self._process.stdout, self._process.stderr):
             try:
                 if stream is not None:
                     stream.close()

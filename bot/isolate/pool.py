@@ -14,9 +14,9 @@ from analyzer.api import Options
 from analyzer.errors import PreflightError
 from analyzer.findings import Report, Skipped
 from bot.core.reports import merged, report_from_json
-from bot.isolate.parent import Child, Died
+from bot.isolate.parent import Child, Died, python_module
 
-_CHILD = "bot.isolate.analysis"
+_COMMAND = python_module("bot.isolate.analysis")
 _START_SECONDS = 60.0
 _MAX_DEATHS_IN_A_ROW = 8
 _MAX_TRIES = 3  # of one target: as it is, then without the files that seem to be the cause
@@ -132,7 +132,7 @@ class _Lane:
 
     def _start(self) -> Child:
         job, options = self._job, self._job.options
-        child = Child(_CHILD)
+        child = Child(_COMMAND)
         try:
             child.send(
                 {
