@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 import functools
 import importlib
+import inspect
 import pkgutil
 from importlib import metadata
 
@@ -61,8 +62,7 @@ def nearest(word: str) -> list[str]:
 
 def page(rule: type[Rule]) -> str:
     """The documentation of a rule as Markdown: title, facts, then its docstring."""
-    lines = (rule.__doc__ or "").strip().splitlines()
-    body = "\n".join(line.removeprefix("    ") for line in lines)
+    body = inspect.cleandoc(rule.__doc__ or "")  # Python 3.13 strips the indentation itself, older ones do not
     alias = f", alias {rule.alias}" if rule.alias else ""
     facts = f"Severity {rule.severity.value}{alias}, since {rule.since}."
     return f"# {rule.code} {rule.name}\n\n{facts}\n\n{body}\n"
