@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from analyzer.engine.calls import GRAD_OFF, Calls, frame_for
 from analyzer.engine.evaluate import carries
 from analyzer.engine.events import Clear, Escape, Loop, Store
-from analyzer.engine.machine import MAX_DEPTH, Args, Frame, unseen
+from analyzer.engine.machine import MAX_DEPTH, Args, Frame, OutOfBudget, unseen
 from analyzer.engine.state import FALSE, Place, State, merge, merge_two, same
 from analyzer.engine.trace import Gap, start
 from analyzer.engine.typing import kind_by_use, parameter_value
@@ -42,6 +42,7 @@ from analyzer.syntax import ir
 from analyzer.syntax.scope import dotted
 
 MAX_PASSES = 4
+T = TypeVar("T")
 
 
 class Interpreter(Calls):
@@ -439,10 +440,23 @@ class Interpreter(Calls):
         scope = self.new_scope((*key, active), func.scope)
         frame = frame_for(func, scope)
         self.bind(func, args, frame, state)
+        result = self.within_budget(lambda: self.activate(func, frame, state))
+        self.calls = calls
+        return result if result is not None else self.call_unseen(func, args, at, state, "too large to follow")
+
+    def within_budget(self, action: Callable[[], T]) -> T | None:
+        """Run something with at most half of the steps left; None, in the context of before, where that is too few."""
+        depth, context = len(self.frames), (self.loops, self.guards, self.calls, self.forwards)
+        allowed = self.steps_left // 2
+        kept, self.steps_left = self.steps_left - allowed, allowed
         try:
-            return self.activate(func, frame, state)
+            return action()
+        except OutOfBudget:
+            del self.frames[depth:]
+            self.loops, self.guards, self.calls, self.forwards = context
+            return None
         finally:
-            self.calls = calls
+            self.steps_left = kept + max(0, self.steps_left)
 
     def activate(self, func: Func, frame: Frame, state: State) -> Value:
         before = state.get(GRAD_OFF)
@@ -515,7 +529,7 @@ class Interpreter(Calls):
         scope = self.new_scope(("module", path), None)
         self.modules[path] = scope
         before = set(state.held)
-        self.run_module(unit, scope, state, is_main=False)
+        self.within_budget(lambda: self.run_module(unit, scope, state, is_main=False))
         state.freeze(before)
         return scope
 
