@@ -72,7 +72,6 @@ import argparse
 
 import torch
 import torch.nn as nn
-import torch.nn.functional as F
 from torch.utils.data import DataLoader
 
 from speech.data import Spectrograms
@@ -90,8 +89,7 @@ class Classifier(nn.Module):
         self.head = nn.Linear(32 * 8 * 8, num_classes)
 
     def forward(self, x):
-        logits = self.head(self.features(x).flatten(1))
-        return F.softmax(logits, dim=1)
+        return self.head(self.features(x).flatten(1))
 
 
 def train_one_epoch(model, loader, criterion, optimizer, device):
@@ -99,7 +97,7 @@ def train_one_epoch(model, loader, criterion, optimizer, device):
     total_loss = 0.0
     for images, labels in loader:
         images, labels = images.to(device), labels.to(device)
-        loss = criterion(model(images), labels)
+        loss = criterion(torch.softmax(model(images), dim=1), labels)
         loss.backward()
         optimizer.step()
         total_loss += loss
