@@ -16,13 +16,13 @@ from analyzer.engine.values import (
     Const,
     External,
     Func,
-    Iterable_,
     Method,
     ObjectId,
     Parameters,
     Partial,
     Ref,
     Scalar,
+    Stream,
     Tensor,
     Tri,
     Tuple,
@@ -455,7 +455,8 @@ class Calls(Expressions):
         return Unknown(reason, Gap.UNSEEN, roots, via, trace=start(site, reason, Gap.UNSEEN))
 
     def callbacks(self, args: Args, at: int, state: State) -> None:
-        """For the estimator: a library calls the functions it is given (``collate_fn``, ``map``), with values unseen."""
+        """For the estimator: a library calls the functions it is given (``collate_fn``, ``map``), "
+        "with values unseen."""
         for case in (case for arg in args.all() for case in arg.cases) if self.wanted else ():
             if isinstance(case, Func) and (case.path, case.node.at) not in self.called:
                 self.run_function(case, Args((), {}, has_more=True), at, state.fork())
@@ -491,6 +492,6 @@ def frame_for(func: Func, scope: ObjectId) -> Frame:
     return Frame(scope, func.path, func.node, func.scope, owner, func.bound, uses)
 
 
-def iterator(element: Value) -> Iterable_:
+def iterator(element: Value) -> Stream:
     """An iterator over one kind of element."""
-    return Iterable_(element, trace=element.trace)
+    return Stream(element, trace=element.trace)

@@ -16,13 +16,13 @@ from analyzer.engine.values import (
     Const,
     External,
     Func,
-    Iterable_,
     Method,
     ObjectId,
     Parameters,
     PyModule,
     Ref,
     Scalar,
+    Stream,
     Tensor,
     Tuple,
     Unknown,
@@ -260,7 +260,7 @@ class Expressions(Machine):
 
     def element(self, case: Value, at: int, state: State) -> Value:
         """What iterating over a value, or picking an unknown element of it, gives."""
-        if isinstance(case, Iterable_):
+        if isinstance(case, Stream):
             return case.element
         if isinstance(case, Tuple):
             return union(case.items) if case.items else unseen("an empty tuple", self.site(at))
@@ -388,7 +388,7 @@ class Expressions(Machine):
                 items.append(self.evaluate(item, state))
         trace = start(self.site(expr.at), "written here")
         if expr.kind == "tuple":
-            return Tuple(tuple(items), trace=trace) if not loose else Iterable_(union(items), trace=trace)
+            return Tuple(tuple(items), trace=trace) if not loose else Stream(union(items), trace=trace)
         ref = self.create(expr.kind, expr.at, expr.kind, "created here")
         self.fill(ref, items, state, loose)
         return ref
@@ -476,7 +476,7 @@ class Expressions(Machine):
         value = self.evaluate(expr.element, state)
         inner, self.loops = self.loops, outer
         if expr.kind == "generator":
-            return Iterable_(without_constants(value), trace=start(self.site(expr.at), "generated here"))
+            return Stream(without_constants(value), trace=start(self.site(expr.at), "generated here"))
         ref = self.create(expr.kind, expr.at, expr.kind, "created here")
         self.empty(ref, state)
         state.set((ref.obj, "[]"), without_constants(value))
@@ -498,7 +498,7 @@ class Expressions(Machine):
         if isinstance(case, Ref):
             kind = self.obj(case).kind
             return "data" if kind in {"Loader", "Data"} else "other"
-        if isinstance(case, Iterable_):
+        if isinstance(case, Stream):
             if isinstance(case.element, Scalar) and case.element.kind == "range":
                 return "range"
             inner = list(nested(case.element))

@@ -23,11 +23,11 @@ from analyzer.engine.values import (
     Const,
     External,
     Func,
-    Iterable_,
     ObjectId,
     PyModule,
     Ref,
     Scalar,
+    Stream,
     Tensor,
     Tuple,
     Unknown,
@@ -125,7 +125,7 @@ class Interpreter(Calls):
         elif isinstance(target, ir.Display):
             self.assign_items(target, value, state, at)
         elif isinstance(target, ir.Starred):
-            self.assign(target.value, Iterable_(value), state, at)
+            self.assign(target.value, Stream(value), state, at)
 
     def scope_of(self, name: str) -> ObjectId:
         scope = self.parents.get(self.frame.scope)
@@ -285,7 +285,7 @@ class Interpreter(Calls):
             earlier = state.held.copy()
             value = self.evaluate(context, state)
             entered = self.enter(value, context.at, state)
-            if isinstance(value, Iterable_):  # a generator context of the repository puts modes back when it exits
+            if isinstance(value, Stream):  # a generator context of the repository puts modes back when it exits
                 modes.update({p: earlier.get(p, FALSE) for p in state.held if p[1] == "is eval"})
             if target is not None:
                 self.assign(target, entered, state, context.at)
@@ -310,7 +310,7 @@ class Interpreter(Calls):
                 if method is not None:
                     results.append(self.call(self.bound(method, case, at, state), Args(), at, state))
                     continue
-            elif isinstance(case, Iterable_):
+            elif isinstance(case, Stream):
                 results.append(case.element)
                 continue
             results.append(case)
@@ -486,7 +486,7 @@ class Interpreter(Calls):
         end = self.run(func.node.body, state.fork())
         ends = [end, *(path for _, path in frame.returns)]
         if func.node.is_generator:
-            value: Value = Iterable_(union(value for value, _ in frame.yields) if frame.yields else Scalar())
+            value: Value = Stream(union(value for value, _ in frame.yields) if frame.yields else Scalar())
             if (
                 any(isinstance(w, External) and w.name.endswith("contextmanager") for w in func.wrappers)
                 and frame.yields
@@ -509,7 +509,7 @@ class Interpreter(Calls):
             place = (frame.scope, param.name)
             value = args.keywords.get(param.name)
             if param.kind == "*":
-                value = Iterable_(union(given[position:])) if given[position:] else Tuple(())
+                value = Stream(union(given[position:])) if given[position:] else Tuple(())
             elif param.kind == "**":
                 value = self.create(("**", func.node.at), func.node.at, "dict", "keyword arguments")
             elif param.kind == "" and position < len(given):

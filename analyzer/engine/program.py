@@ -7,7 +7,6 @@ import warnings
 from collections.abc import Iterator
 from typing import TypeVar
 
-
 import libcst as cst
 
 from analyzer.engine.events import Backward, Escape, Event, Loop

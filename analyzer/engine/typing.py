@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from analyzer.engine.trace import Gap, start
-from analyzer.engine.values import External, Iterable_, Scalar, Tensor, Unknown, Value
+from analyzer.engine.values import External, Scalar, Stream, Tensor, Unknown, Value
 from analyzer.syntax import ir
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def parameter_value(machine: Machine, param: ir.Param, node: ir.FunctionDef, sta
     site = machine.site(param.at)
     if "for" in uses:
         note = f"`{param.name}` is iterated over"
-        return Iterable_(Tensor(is_opaque=True, is_batch=True), trace=start(site, note, Gap.CONVENTION))
+        return Stream(Tensor(is_opaque=True, is_batch=True), trace=start(site, note, Gap.CONVENTION))
     return Unknown("a parameter", Gap.UNSEEN, trace=start(site, f"parameter `{param.name}`", Gap.UNSEEN))
 
 

@@ -160,7 +160,7 @@ class Parameters(Value):
 
 
 @dataclass(frozen=True, slots=True)
-class Iterable_(Value):
+class Stream(Value):
     """An iterator whose every element is `element` (a generator, ``enumerate``, a dataset)."""
 
     element: Value
@@ -229,7 +229,7 @@ def _kin(case: Value) -> object:
         return (Unknown, case.gap)
     if isinstance(case, Tuple):
         return (Tuple, len(case.items))
-    if isinstance(case, (Parameters, Iterable_)):
+    if isinstance(case, (Parameters, Stream)):
         return type(case)
     return case
 
@@ -251,8 +251,8 @@ def _blend(one: Value, other: Value) -> Value:
         return Tuple(items, trace=witness(one, other))
     if isinstance(one, Parameters) and isinstance(other, Parameters):
         return Parameters(one.modules | other.modules, trace=witness(one, other))
-    if isinstance(one, Iterable_) and isinstance(other, Iterable_):
-        return Iterable_(join(one.element, other.element), trace=witness(one, other))
+    if isinstance(one, Stream) and isinstance(other, Stream):
+        return Stream(join(one.element, other.element), trace=witness(one, other))
     return _witness(one, other)
 
 
@@ -309,7 +309,7 @@ def nested(value: Value, depth: int = 3) -> Iterator[Value]:
         if isinstance(case, Tuple) and depth:
             for item in case.items:
                 yield from nested(item, depth - 1)
-        elif isinstance(case, Iterable_) and depth:
+        elif isinstance(case, Stream) and depth:
             yield from nested(case.element, depth - 1)
 
 

@@ -1,6 +1,7 @@
 """What a row of API knowledge may say; the tables are read once, checked and frozen.
 
-A row names a function, class or method (``Tensor.detach``: methods are named by the kind of their receiver), or a family
+A row names a function, class or method (``Tensor.detach``: methods are named by the kind of their receiver),
+or a family
 of them with ``*``. The exact name wins, then the longest pattern.
 """
 

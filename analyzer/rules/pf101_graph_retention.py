@@ -125,11 +125,13 @@ def _message(store: Store, freed: bool) -> str:
     what = "this running sum" if store.how == "accumulate" else "this container"
     if freed:
         return (
-            f"{what.capitalize()} {{does keep}} a piece of the autograd graph of every iteration: the backward pass has "
+            f"{what.capitalize()} {{does keep}} a piece of the autograd graph of every iteration: "
+            "the backward pass has "
             "freed the saved tensors, but not the graph itself. Store `.detach()` of the tensor."
         )
     return (
-        f"{what.capitalize()} {{does keep}} the whole autograd graph of every iteration alive, because no backward pass "
+        f"{what.capitalize()} {{does keep}} the whole autograd graph of every iteration alive, "
+        "because no backward pass "
         "frees it: memory {will grow} until it runs out. Store `.detach()` of the tensor, or compute it under "
         "`torch.no_grad()`."
     )

@@ -47,7 +47,8 @@ class EvalWithoutNoGrad(Rule):
     since = "0.1"
 
     def check(self, program: Program, report: Report) -> None:
-        """A forward in eval mode, over data, with gradients on, in a loop without a backward: the first of each loop."""
+        """A forward in eval mode, over data, with gradients on, in a loop without a backward: the "
+        "first of each loop."""
         seen: set[Site] = set()
         for forward in program.of(Forward):
             data = [index for index, loop in enumerate(forward.loops) if loop.kind == "data"]
@@ -62,7 +63,8 @@ class EvalWithoutNoGrad(Rule):
             seen.add(nest[-1].site)
             report(
                 forward.site,
-                "This forward pass in evaluation mode {does build} an autograd graph that no backward pass uses: `eval()` "
+                "This forward pass in evaluation mode {does build} an autograd graph that no "
+                "backward pass uses: `eval()` "
                 "does not turn gradients off. Wrap the loop in `torch.no_grad()` or `torch.inference_mode()`.",
                 because=[forward.mode, nest[-1].trace, forward.trace],
             )

@@ -33,7 +33,8 @@ class DoubleSoftmax(Rule):
     computed for something other than this loss.
 
     ## Fix safety
-    Safe where the activation stands in the loss call itself: nobody else reads it. Otherwise no fix, because the model's
+    Safe where the activation stands in the loss call itself: nobody else reads it. Otherwise no fix, because
+    the model's
     other readers may need probabilities.
     """
 
@@ -59,7 +60,8 @@ class DoubleSoftmax(Rule):
             ]
             report(
                 loss.site,
-                "The input of this loss {is} already probabilities, and the loss applies `log_softmax` to it once more. Give "
+                "The input of this loss {is} already probabilities, and the loss applies "
+                "`log_softmax` to it once more. Give "
                 "it the logits.",
                 because=because,
                 gaps=[] if len(soft) == len(loss.input.cases) else [Gap.UNSEEN],

@@ -143,12 +143,15 @@ def _filter(machine: Calls, args: Args, at: int, state: State) -> Value:
 
 
 FUNCTIONS: dict[str, Function] = {
-    "builtins.range": _range, "builtins.enumerate": _enumerate, "builtins.zip": _zip, "builtins.list": _container("list"),
+    "builtins.range": _range, "builtins.enumerate": _enumerate, "builtins.zip": _zip,
+    "builtins.list": _container("list"),
     "builtins.dict": _container("dict"), "builtins.set": _container("set"), "collections.deque": _container("deque"),
     "collections.OrderedDict": _container("dict"), "collections.defaultdict": _defaultdict, "builtins.tuple": _tuple,
     "builtins.sorted": _same_elements, "builtins.reversed": _same_elements, "builtins.iter": _same_elements,
-    "tqdm.tqdm": _same_elements, "tqdm.auto.tqdm": _same_elements, "tqdm.notebook.tqdm": _same_elements, "tqdm": _same_elements,
-    "tqdm.trange": _range, "itertools.islice": _same_elements, "itertools.cycle": _same_elements, "itertools.count": _range,
+    "tqdm.tqdm": _same_elements, "tqdm.auto.tqdm": _same_elements, "tqdm.notebook.tqdm": _same_elements,
+    "tqdm": _same_elements,
+    "tqdm.trange": _range, "itertools.islice": _same_elements, "itertools.cycle": _same_elements,
+    "itertools.count": _range,
     "builtins.sum": _sum, "builtins.next": _next, "builtins.getattr": _getattr, "functools.partial": _partial,
     "builtins.super": _super, "builtins.map": _map, "builtins.filter": _filter, "builtins.int": _cast(int),
     "builtins.float": _cast(float), "builtins.str": _text,
@@ -219,9 +222,11 @@ def _nothing(machine: Calls, ref: Ref, args: Args, at: int, state: State) -> Val
 
 
 _LIST: dict[str, Method] = {
-    "append": _append, "add": _append, "appendleft": _append, "insert": _append, "extend": _extend, "clear": _clear, "pop": _pop,
+    "append": _append, "add": _append, "appendleft": _append, "insert": _append, "extend": _extend,
+    "clear": _clear, "pop": _pop,
     "popleft": _pop, "copy": _itself, "get": _get, "setdefault": _setdefault, "values": _values, "items": _items,
-    "keys": _keys, "update": _extend, "sort": _nothing, "reverse": _nothing, "index": _nothing, "count": _nothing, "remove": _nothing,
+    "keys": _keys, "update": _extend, "sort": _nothing, "reverse": _nothing, "index": _nothing,
+    "count": _nothing, "remove": _nothing,
 }  # fmt: skip
 METHODS: dict[tuple[str, str], Method] = {
     (kind, name): method for kind in ("list", "dict", "set", "deque") for name, method in _LIST.items()
