@@ -515,7 +515,8 @@ class Expressions(Machine):
         if held:
             obj = self.obj(ref)
             self.emit(
-                Store, node.at if at is None else at, held[0].trace, held=held, value=value, value_at=node.at, into=ref.obj,
+                Store, node.at if at is None else at, held[0].trace, held=held, value=value, value_at=node.at,
+                into=ref.obj,
                 how=how, is_carried=len(obj.loops) < len(self.loops) and obj.forwards == 0, freed="maybe",
                 place=obj.trace,
             )  # fmt: skip

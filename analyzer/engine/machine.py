@@ -1,7 +1,7 @@
 """What the parts of the interpreter share: objects, loops, guards, calls in progress, events, budget.
 
-`Machine` knows the context; `Expressions` (evaluate.py), `Calls` (calls.py) and `Interpreter` (interpret.py) build on it
-in that order, each adding one kind of construct.
+`Machine` knows the context. `Expressions` (evaluate.py), `Calls` (calls.py) and `Interpreter` (interpret.py) build on
+it in that order, each adding one kind of construct.
 """
 
 from __future__ import annotations
