@@ -39,7 +39,7 @@ from analyzer.engine.values import (
     without_constants,
 )
 from analyzer.syntax import ir
-from analyzer.syntax.scope import dotted
+from analyzer.syntax.scope import dotted, walk
 
 MAX_PASSES = 4
 T = TypeVar("T")
@@ -499,7 +499,18 @@ class Interpreter(Calls):
         met = merge(ends)
         if met is not None:
             state.held = met.held
+        if not self.is_captured(func.node):
+            state.drop(frame.scope, func.node.locals)
         return value
+
+    def is_captured(self, node: ir.FunctionDef) -> bool:
+        """Whether something defined inside a function may outlive the call and read its variables."""
+        known = self.captured.get(node)
+        if known is None:
+            inner = (ir.FunctionDef, ir.ClassDef, ir.Lambda)
+            known = any(isinstance(item, inner) for item in walk(node.body, into_functions=False))
+            self.captured[node] = known
+        return known
 
     def bind(self, func: Func, args: Args, frame: Frame, state: State) -> None:
         """Arguments to parameters; what is missing takes its default, or is unknown."""

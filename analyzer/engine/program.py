@@ -59,7 +59,8 @@ class Program(Interpreter):
     def run_rest(self, path: str, state: State) -> None:
         """The functions and methods of a file that nobody called."""
         scope = self.modules.get(path)
-        cases = [case for (obj, _), held in list(state.held.items()) if obj == scope for case in held.cases]
+        state.freeze(set())
+        cases = [case for _, held in state.fields(scope) for case in held.cases]
         called = self.names_called(path)
         for case in sorted(cases, key=lambda case: isinstance(case, Func) and getattr(case.node, "name", "") in called):
             self.run_uncalled(case, path, state)
@@ -81,8 +82,7 @@ class Program(Interpreter):
         """The methods that nobody called, on an instance made by an unseen caller."""
         methods = [
             method
-            for (obj, _), held in list(state.held.items())
-            if obj == cls.scope
+            for _, held in state.fields(cls.scope)
             for method in held.cases
             if isinstance(method, Func) and isinstance(method.node, ir.FunctionDef)
         ]

@@ -128,10 +128,9 @@ def merge_two(one: State, other: State, adjust: Callable[[Value, Value], Value] 
 def _absent_flags(held: dict[Place, Value], other: State) -> None:
     """Facts of the engine (fields named ``is …``) that only one path has are no on the other."""
     for place in held.keys() - other.held.keys():
-        if place[1].startswith("is "):
-            held[place] = join(held[place], FALSE)
-        elif (known := other.base.get(place)) is not None:
-            held[place] = join(held[place], known)
+        known = other.base.get(place)
+        if known is not None or place[1].startswith("is "):
+            held[place] = join(held[place], known or FALSE)
 
 
 def same(one: State, other: State) -> bool:
