@@ -107,6 +107,8 @@ class Calls(Expressions):
             return self.call_object(case, args, at, state)
         if isinstance(case, Method):
             return self.call_method(case, args, at, state)
+        if isinstance(case, Tensor) and case.is_opaque and not args.positional:
+            return case  # ``outputs.to_tuple()``
         return self.call_unseen(case, args, at, state, "an unknown value is called")
 
     # --- code of the repository -------------------------------------------------------------------------------

@@ -214,8 +214,9 @@ class Expressions(Machine):
             return Scalar(trace=case.trace)
         if attr in {"T", "mT", "real", "imag"}:
             return case
-        if case.is_opaque and self.knowledge.exact.get(f"Tensor.{attr}") is None:
-            return Method(case, attr, trace=case.trace)
+        is_method = f"Tensor.{attr}" in self.knowledge.exact or attr in {"zero_grad", "step", "train", "eval"}
+        if case.is_opaque and not is_method:
+            return case  # ``outputs.loss``, ``batch.labels``
         return Method(case, attr, trace=case.trace)
 
     # --- subscripts -------------------------------------------------------------------------------------------
