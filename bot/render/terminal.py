@@ -1,4 +1,7 @@
-"""A report for a person at a terminal: grouped by file, each finding with its evidence and the lines it speaks of."""
+"""A report for a person at a terminal: grouped by file, each finding with its evidence and the lines it speaks of.
+
+Columns are 1-based here, as editors and compilers have them; in JSON they are 0-based.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +62,7 @@ def _plural(number: int, noun: str) -> str:
 
 def _finding(finding: Finding, lines: Lines, style: Style) -> Iterator[str]:
     at = finding.span.start
-    place = style("bold", visible(f"{finding.path}:{at.line}:{at.column}:"))
+    place = style("bold", visible(f"{finding.path}:{at.line}:{at.column + 1}:"))
     severity = style(finding.severity.value, finding.severity.value)
     title = f"{finding.rule} {finding.name} ({finding.confidence.value})"
     yield f"{place} {severity} {title} {visible(finding.message)}"
@@ -88,7 +91,9 @@ def _excerpt(finding: Finding, lines: Lines, style: Style) -> Iterator[str]:
 
 
 def _step(step: Evidence, finding: Finding, lines: Lines, style: Style) -> Iterator[str]:
-    place = f"{step.line}:{step.column}" if step.path == finding.path else f"{step.path}:{step.line}:{step.column}"
+    place = f"{step.line}:{step.column + 1}"
+    if step.path != finding.path:
+        place = f"{step.path}:{place}"
     text = _line(lines, step.path, step.line)
     excerpt = f"   {style('dim', _cut(text.strip()))}" if text is not None and step.line != finding.line else ""
     yield f"  {visible(place)}: {visible(step.note)}{excerpt}"

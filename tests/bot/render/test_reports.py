@@ -1,0 +1,269 @@
+"""A report as SARIF, as workflow commands and for a terminal."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import jsonschema
+import pytest
+
+from analyzer.findings import Confidence, Edit, Evidence, Finding, Fix, Position, Report, Severity, Skipped, Span
+from bot.catalogue import all_rules
+from bot.render import sarif, terminal
+from bot.render.annotations import render as workflow_commands
+
+SOURCE = "import torch\n\tkept.append(loss)  # 100%, really: yes\n"
+HOSTILE = "evil\r\n::error::injected\x1b[31m, a:b%\u202e.py"
+
+
+def finding(path: str = "train.py", message: str = "keeps `loss`", severity: Severity = Severity.ERROR) -> Finding:
+    at, end = Position(2, 13), Position(2, 17)
+    return Finding(
+        rule="PF101",
+        name="graph-retention",
+        span=Span(path, at, end),
+        severity=severity,
+        confidence=Confidence.LIKELY,
+        message=message,
+        evidence=(Evidence(path, 1, 0, "imported"), Evidence("model.py", 7, 4, "the forward pass")),
+        fix=Fix("Detach it", "safe", (Edit(Span(path, end, end), ".detach()"),)),
+    )
+
+
+def report(*findings: Finding, skipped: tuple[Skipped, ...] = ()) -> Report:
+    return Report(num_files=2, skipped=skipped, findings=findings)
+
+
+def read(path: str) -> bytes | None:
+    return SOURCE.encode() if path == "train.py" else None
+
+
+# --- SARIF ------------------------------------------------------------------------------------------------------
+
+_TEXT = {"type": "object", "required": ["text"], "properties": {"text": {"type": "string", "minLength": 1}}}
+_REGION = {
+    "type": "object",
+    "required": ["startLine"],
+    "additionalProperties": False,
+    "properties": {
+        name: {"type": "integer", "minimum": 1} for name in ("startLine", "startColumn", "endLine", "endColumn")
+    },
+}
+_ARTIFACT = {
+    "type": "object",
+    "required": ["uri"],
+    "properties": {"uri": {"type": "string", "pattern": r"^[A-Za-z0-9_.~/%:@!$&'()*+,;=-]+$"}},
+}
+_PHYSICAL = {
+    "type": "object",
+    "required": ["artifactLocation"],
+    "additionalProperties": False,
+    "properties": {"artifactLocation": _ARTIFACT, "region": _REGION},
+}
+_LOCATION = {
+    "type": "object",
+    "required": ["physicalLocation"],
+    "additionalProperties": False,
+    "properties": {"id": {"type": "integer", "minimum": 0}, "physicalLocation": _PHYSICAL, "message": _TEXT},
+}
+_LEVEL = {"enum": ["none", "note", "warning", "error"]}
+_RULE = {
+    "type": "object",
+    "required": ["id", "shortDescription", "help", "defaultConfiguration"],
+    "additionalProperties": False,
+    "properties": {
+        "id": {"type": "string"},
+        "name": {"type": "string", "pattern": "^[A-Z][A-Za-z0-9]+$"},
+        "shortDescription": _TEXT,
+        "fullDescription": _TEXT,
+        "help": _TEXT,
+        "defaultConfiguration": {"type": "object", "properties": {"level": _LEVEL}},
+        "properties": {"type": "object", "properties": {"tags": {"type": "array", "uniqueItems": True}}},
+    },
+}
+_REPLACEMENT = {
+    "type": "object",
+    "required": ["deletedRegion"],
+    "properties": {"deletedRegion": _REGION, "insertedContent": _TEXT},
+}
+_FIX = {
+    "type": "object",
+    "required": ["artifactChanges"],
+    "properties": {
+        "description": _TEXT,
+        "artifactChanges": {
+            "type": "array",
+            "minItems": 1,
+            "items": {
+                "type": "object",
+                "required": ["artifactLocation", "replacements"],
+                "properties": {
+                    "artifactLocation": _ARTIFACT,
+                    "replacements": {"type": "array", "minItems": 1, "items": _REPLACEMENT},
+                },
+            },
+        },
+    },
+}
+_RESULT = {
+    "type": "object",
+    "required": ["message", "ruleId", "locations", "partialFingerprints"],
+    "additionalProperties": False,
+    "properties": {
+        "ruleId": {"type": "string"},
+        "ruleIndex": {"type": "integer", "minimum": 0},
+        "level": _LEVEL,
+        "message": _TEXT,
+        "locations": {"type": "array", "minItems": 1, "maxItems": 1, "items": _LOCATION},
+        "relatedLocations": {"type": "array", "uniqueItems": True, "items": _LOCATION},
+        "partialFingerprints": {"type": "object", "additionalProperties": {"type": "string"}},
+        "fixes": {"type": "array", "items": _FIX},
+        "rank": {"type": "number", "minimum": 0, "maximum": 100},
+        "properties": {"type": "object"},
+    },
+}
+_NOTIFICATION = {
+    "type": "object",
+    "required": ["message"],
+    "properties": {"level": _LEVEL, "message": _TEXT, "locations": {"type": "array", "items": _LOCATION}},
+}
+_INVOCATION = {
+    "type": "object",
+    "required": ["executionSuccessful"],
+    "properties": {"toolExecutionNotifications": {"type": "array", "items": _NOTIFICATION}},
+}
+_DRIVER = {
+    "type": "object",
+    "required": ["name"],
+    "properties": {"rules": {"type": "array", "uniqueItems": True, "items": _RULE}},
+}
+ESSENTIAL = {
+    "type": "object",
+    "required": ["version", "runs"],
+    "additionalProperties": False,
+    "properties": {
+        "$schema": {"type": "string", "format": "uri"},
+        "version": {"const": "2.1.0"},
+        "runs": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "required": ["tool", "results"],
+                "additionalProperties": False,
+                "properties": {
+                    "tool": {"type": "object", "required": ["driver"], "properties": {"driver": _DRIVER}},
+                    "columnKind": {"enum": ["utf16CodeUnits", "unicodeCodePoints"]},
+                    "invocations": {"type": "array", "items": _INVOCATION},
+                    "results": {"type": "array", "items": _RESULT},
+                },
+            },
+        },
+    },
+}
+"""What SARIF 2.1.0 requires and forbids, for the parts that we write."""
+
+
+def sarif_run(given: Report) -> dict[str, Any]:
+    log = json.loads(json.dumps(sarif.render(given, read)))
+    jsonschema.validate(log, ESSENTIAL)
+    run: dict[str, Any] = log["runs"][0]
+    return run
+
+
+def test_sarif_has_rules_places_evidence_and_fixes() -> None:
+    run = sarif_run(report(finding()))
+    (result,) = run["results"]
+    rules = run["tool"]["driver"]["rules"]
+    assert [rule["id"] for rule in rules] == [rule.code for rule in all_rules()]
+    assert rules[result["ruleIndex"]]["id"] == result["ruleId"] == "PF101"
+    assert all("## Why it matters" in rule["help"]["markdown"] for rule in rules)
+    place = result["locations"][0]["physicalLocation"]
+    assert place["artifactLocation"]["uri"] == "train.py"
+    assert place["region"] == {"startLine": 2, "startColumn": 14, "endLine": 2, "endColumn": 18}
+    assert [step["message"]["text"] for step in result["relatedLocations"]] == ["imported", "the forward pass"]
+    (change,) = result["fixes"][0]["artifactChanges"]
+    assert change["replacements"][0]["insertedContent"] == {"text": ".detach()"}
+
+
+def test_sarif_fingerprints_tell_findings_apart_and_survive_a_shift() -> None:
+    one, two = (item["partialFingerprints"] for item in sarif_run(report(finding(), finding()))["results"])
+    assert one != two
+    moved = SOURCE.replace("import torch\n", "import torch\n\n\n")
+    span = Span("train.py", Position(4, 13), Position(4, 17))
+    again = sarif.render(report(replace(finding(), span=span)), lambda path: moved.encode())
+    assert again["runs"][0]["results"][0]["partialFingerprints"] == one
+
+
+def test_sarif_names_what_was_not_analysed_and_quotes_paths() -> None:
+    given = report(finding("a b/ü#?.py"), skipped=(Skipped("odd\udcff.py", "syntax error at 3:7"),))
+    run = sarif_run(given)
+    (note,) = run["invocations"][0]["toolExecutionNotifications"]
+    assert note["message"]["text"] == "not analysed: syntax error at 3:7"
+    uris = [note["locations"][0], run["results"][0]["locations"][0]]
+    assert [item["physicalLocation"]["artifactLocation"]["uri"] for item in uris] == [
+        "odd%FF.py",
+        "a%20b/%C3%BC%23%3F.py",
+    ]
+
+
+# --- workflow commands ------------------------------------------------------------------------------------------
+
+
+def test_a_workflow_command_has_the_place_and_the_evidence() -> None:
+    assert workflow_commands(report(finding(severity=Severity.NOTE))) == (
+        "::notice file=train.py,line=2,endLine=2,col=14,endColumn=17,title=PF101 graph-retention (likely)"
+        "::keeps `loss`%0Atrain.py:1: imported%0Amodel.py:7: the forward pass%0Afix (safe): Detach it\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "end"),
+    [
+        (report(finding(path=HOSTILE)), "(likely)"),
+        (report(finding(message=HOSTILE)), "(likely)"),
+        (report(skipped=(Skipped(HOSTILE, HOSTILE),)), "title=not analysed"),
+    ],
+)
+def test_nothing_breaks_out_of_a_workflow_command(given: Report, end: str) -> None:
+    text = workflow_commands(given)
+    assert text.count("\n") == 1
+    assert text.split("::")[1].endswith(end)
+    assert not {"\r", "\x1b", "\u202e"} & set(text)
+    assert "%25" in text
+
+
+# --- terminal ---------------------------------------------------------------------------------------------------
+
+
+def lines(path: str) -> list[str]:
+    return SOURCE.splitlines() if path == "train.py" else []
+
+
+def test_a_terminal_report_shows_place_line_evidence_and_fix() -> None:
+    text = terminal.render(
+        report(finding(), skipped=(Skipped("bad.py", "syntax error at 3:7"),)), lines, terminal.Style()
+    )
+    assert text.split("\n") == [
+        "train.py:2:14: error PF101 graph-retention (likely) keeps `loss`",
+        "    2 | \tkept.append(loss)  # 100%, really: yes",
+        "      | \t            ^^^^",
+        "  1:1: imported   import torch",
+        "  model.py:7:5: the forward pass",
+        "  fix: Detach it",
+        "",
+        "bad.py: skipped: syntax error at 3:7",
+        "",
+        "1 error in 2 files; 1 skipped",
+    ]
+
+
+def test_colour_only_where_it_is_asked_for() -> None:
+    assert "\x1b" not in terminal.render(report(finding()), lines, terminal.Style())
+    assert "\x1b[31merror\x1b[0m" in terminal.render(report(finding()), lines, terminal.Style(is_coloured=True))
+
+
+def test_hostile_text_does_not_reach_the_terminal() -> None:
+    text = terminal.render(report(finding(HOSTILE, HOSTILE)), lambda _: [HOSTILE, HOSTILE], terminal.Style())
+    assert not {"\r", "\x1b", "\u202e"} & set(text)
