@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import stat
 import subprocess
 import sys
@@ -30,6 +31,9 @@ def train(model: nn.Module, loader, opt: optim.Optimizer):
         total += loss
     return total
 """
+
+SAFE = BUGGY.replace("    return total\n", "    print(total.item())\n")
+"""Nobody uses the gradient of what is stored, so the fix is safe."""
 
 
 def preflight(*words: str, cwd: Path, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
@@ -135,6 +139,130 @@ def test_fix_keeps_mode_and_line_ends_and_is_done_after_one_run(tmp_path: Path) 
     check(tmp_path, ".", "--fix", "--unsafe")
     assert path.read_bytes() == after
     assert sorted(item.name for item in tmp_path.iterdir()) == ["train.py"]
+
+
+def test_a_diff_writes_nothing_and_can_be_applied(tmp_path: Path) -> None:
+    path = tmp_path / "src" / "train.py"
+    path.parent.mkdir()
+    path.write_bytes(BUGGY.rstrip("\n").replace("return total", "return total  # \f \N{SNOWMAN}").encode())
+    before = path.read_bytes()
+    done = preflight("check", "src", "--diff", "--unsafe", cwd=tmp_path)
+    assert path.read_bytes() == before
+    git = ["git", "-c", "core.autocrlf=false", "apply", "-p1"]
+    subprocess.run(git, input=done.stdout, text=True, cwd=tmp_path, check=True)
+    applied = path.read_bytes()
+    assert applied == before.replace(b"total += loss", b"total += loss.detach()")
+    path.write_bytes(before)
+    preflight("check", "src", "--fix", "--unsafe", cwd=tmp_path)
+    assert path.read_bytes() == applied
+
+
+def test_only_safe_fixes_are_applied_unless_told_otherwise(tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(SAFE.replace("        opt.zero_grad()\n", ""))
+    assert {item["rule"] for item in check(tmp_path, ".", "--fix")[1]["findings"]} == {"PF201"}
+    assert "zero_grad" not in path.read_text()
+    assert "total += loss.detach()" in path.read_text()
+    assert check(tmp_path, ".", "--fix", "--unsafe")[1]["findings"] == []
+    once = path.read_bytes()
+    assert b"zero_grad" in once
+    check(tmp_path, ".", "--fix", "--unsafe")
+    assert path.read_bytes() == once
+
+
+def test_a_fix_through_a_link_changes_the_file_behind_it(tmp_path: Path) -> None:
+    real, link = tmp_path / "real.py", tmp_path / "train.py"
+    real.write_text(SAFE)
+    link.symlink_to(real)
+    assert check(tmp_path, "train.py", "--fix")[1]["findings"] == []
+    assert link.is_symlink()
+    assert "loss.detach()" in real.read_text()
+
+
+def test_declared_encodings_are_read_and_kept(tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    path.write_bytes(b"# -*- coding: latin-1 -*-\n# caf\xe9\n" + SAFE.encode())
+    _, report = check(tmp_path, ".", "--fix")
+    assert (report["skipped"], report["findings"]) == ([], [])
+    assert path.read_bytes() == b"# -*- coding: latin-1 -*-\n# caf\xe9\n" + SAFE.encode().replace(
+        b"+= loss", b"+= loss.detach()"
+    )
+
+
+def test_a_defect_that_only_the_caller_shows_is_found_whoever_analyses_it(tmp_path: Path) -> None:
+    (tmp_path / "keeping.py").write_text("kept = []\n\n\ndef keep(item):\n    kept.append(item)\n")
+    head = "import torch\nfrom torch import nn\nfrom keeping import keep\n\n\n"
+    body = "def collect(model: nn.Module, loader: torch.utils.data.DataLoader):\n    for x in loader:\n"
+    (tmp_path / "collect.py").write_text(f"{head}{body}        keep(model(x))\n")
+    found = [check(tmp_path, ".", "--jobs", jobs)[1]["findings"] for jobs in ("1", "2")]
+    assert found[0] == found[1]
+    assert {(item["rule"], item["path"]) for item in found[0]} == {("PF101", "keeping.py")}
+    assert {step["path"] for step in found[0][0]["evidence"]} == {"keeping.py", "collect.py"}
+
+
+def test_paths_are_relative_to_where_one_stands(tmp_path: Path) -> None:
+    for folder in ("project/src", "project/other"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "project" / "setup.cfg").write_text("")
+    (tmp_path / "project" / "src" / "train.py").write_text(BUGGY)
+    for cwd, word, shown in (
+        ("project", "src", "src/train.py"),
+        ("project/src", ".", "train.py"),
+        ("project/other", "../src/train.py", "../src/train.py"),
+        ("project/other", str(tmp_path / "project"), "../src/train.py"),
+    ):
+        (finding,) = check(tmp_path / cwd, word)[1]["findings"]
+        assert {finding["path"], finding["fix"]["edits"][0]["path"]} == {shown}
+        assert {step["path"] for step in finding["evidence"]} == {shown}
+
+
+def test_the_configuration_of_the_project_holds_where_no_option_says_otherwise(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(BUGGY)
+    (tmp_path / "pyproject.toml").write_text('[tool.preflight.rules]\nignore = ["PF101"]\n')
+    assert check(tmp_path, ".")[1]["findings"] == []
+    (tmp_path / "pyproject.toml").write_text('[tool.preflight.rules.severity]\nPF101 = "error"\n')
+    code, report = check(tmp_path, ".")
+    assert (code, [item["severity"] for item in report["findings"]]) == (1, ["error"])
+
+
+def test_a_missing_path_takes_nothing_from_the_others(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(BUGGY)
+    code, report = check(tmp_path, "missing.py", "train.py")
+    assert (code, [item["path"] for item in report["findings"]]) == (2, ["train.py"])
+    assert report["skipped"] == [{"path": "missing.py", "reason": "no such file or directory"}]
+
+
+def test_names_of_files_need_not_be_text(tmp_path: Path) -> None:
+    (tmp_path / os.fsdecode(b"tr\xffin.py")).write_text(BUGGY)
+    for form in ("terminal", "json", "github", "sarif"):
+        done = preflight("check", ".", "--format", form, cwd=tmp_path)
+        assert (done.returncode, done.stderr) == (0, "")
+    (finding,) = check(tmp_path, ".")[1]["findings"]
+    assert os.fsencode(finding["path"]) == b"tr\xffin.py"
+
+
+def test_colour_is_for_terminals(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(BUGGY)
+    words = [sys.executable, "-I", "-m", "preflight", "check", "."]
+    for extra, expected in (({"TERM": "xterm"}, True), ({"TERM": "xterm", "NO_COLOR": "1"}, False)):
+        ours, theirs = pty.openpty()
+        environment = {key: value for key, value in os.environ.items() if key != "NO_COLOR"} | extra
+        with subprocess.Popen(words, cwd=tmp_path, env=environment, stdout=theirs) as process:
+            os.close(theirs)
+            text = b""
+            while chunk := _read(ours):
+                text += chunk
+            os.close(ours)
+        assert process.returncode == 0
+        assert (b"\x1b[" in text) is expected
+        assert b"PF101" in text
+
+
+def _read(terminal: int) -> bytes:
+    try:
+        return os.read(terminal, 1 << 16)
+    except OSError:  # how Linux says that the other end is closed
+        return b""
 
 
 def test_other_formats(tmp_path: Path) -> None:
