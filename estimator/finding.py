@@ -7,7 +7,7 @@ from estimator.impact import Impact
 from estimator.report import Estimate, Interval
 from estimator.units import to_gib
 
-RULE, NAME = "PF501", "launch-exceeds-memory"
+RULE, NAME = "PF501", "memory-exceeds-target"
 _INPUTS = (
     "model",
     "method",
