@@ -26,6 +26,10 @@ def python_module(name: str) -> tuple[str, ...]:
     return (sys.executable, "-I", "-m", name)
 
 
+class Overdue(Died):
+    """The child did not answer in time."""
+
+
 class Child:
     """One child process. It sees no variable of ours, no terminal, and the root folder as working directory."""
 
@@ -58,10 +62,11 @@ class Child:
             raise Died(self._why()) from None
 
     def receive(self, deadline: float) -> dict[str, Any]:
-        """The next document. Raises `Died`; `deadline` is a `time.monotonic` value, after which the child is killed."""
-        while b"\n" not in self._rest:
-            self._rest += self._chunk(deadline)
-        line, _, self._rest = self._rest.partition(b"\n")
+        """The next document. Raises `Died`; at `deadline` (of `time.monotonic`) the child is killed and `Overdue`."""
+        parts = [self._rest]
+        while b"\n" not in parts[-1]:
+            parts.append(self._chunk(deadline))
+        line, _, self._rest = b"".join(parts).partition(b"\n")
         document: dict[str, Any] = json.loads(line)
         return document
 
@@ -74,7 +79,7 @@ class Child:
             readable, _, _ = select.select(streams, [], [], max(0.0, deadline - time.monotonic()))
             if not readable:
                 self._process.kill()
-                raise Died("took too long")
+                raise Overdue("took too long")
             if err in readable:
                 text = os.read(err.fileno(), 1 << 16)
                 self._errors = (self._errors + text)[-_KEPT_ERRORS:]
@@ -93,12 +98,19 @@ class Child:
         except subprocess.TimeoutExpired:
             self._process.kill()
             code = self._process.wait()
-        return why(code, self._errors + self._process.stderr.read(_KEPT_ERRORS))
+        self._errors += self._process.stderr.read(_KEPT_ERRORS)
+        return why(code, self._errors)
+
+    def kill(self) -> None:
+        """End the child; whoever waits for its answer hears that it died. Safe to call from another thread."""
+        self._process.kill()
 
     def close(self) -> None:
         """End the child and wait for it."""
         self._process.kill()
         self._process.wait()
+        assert self._process.stderr is not None
+        self._errors += self._process.stderr.read(_KEPT_ERRORS)
         for stream in (self._process.stdin, self._process.stdout, self._process.stderr):
             try:
                 if stream is not None:
@@ -106,11 +118,18 @@ class Child:
             except BrokenPipeError:  # a request the dead child never took
                 continue
 
+    @property
+    def errors(self) -> str:
+        """The end of what a closed child wrote to stderr."""
+        return self._errors.decode(errors="replace")
+
 
 def why(code: int, errors: bytes) -> str:
     """A child's end in words, from its exit code and what it wrote to stderr."""
     if code < 0:
         name = signal.Signals(-code).name if -code in signal.valid_signals() else str(-code)
         return f"was ended by {name}"
+    if code == 0:
+        return "gave no result"
     last = errors.decode(errors="replace").strip().splitlines()[-1:] or [""]
     return f"ended with {last[0].split(':')[0] or f'code {code}'}"

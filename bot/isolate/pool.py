@@ -14,7 +14,7 @@ from analyzer.api import Options
 from analyzer.errors import PreflightError
 from analyzer.findings import Report, Skipped
 from bot.core.reports import merged, report_from_json
-from bot.isolate.parent import Child, Died, python_module
+from bot.isolate.parent import Child, Died, Overdue, python_module
 
 _COMMAND = python_module("bot.isolate.analysis")
 _START_SECONDS = 60.0
@@ -54,12 +54,14 @@ def analyze_in_children(job: Job, num_children: int, limits: Limits | None = Non
         waiting.put(target)
     num_children = max(1, min(num_children, len(job.targets)))
     stop = threading.Event()
+    lanes = [_Lane(job, limits or Limits(), waiting, stop) for _ in range(num_children)]
     with ThreadPoolExecutor(num_children) as threads:
         try:
-            lanes = [_Lane(job, limits or Limits(), waiting, stop) for _ in range(num_children)]
             parts = [part for lane in [threads.submit(lane.run) for lane in lanes] for part in lane.result()]
-        except BaseException:
+        except BaseException:  # Ctrl-C, or a lane that could start no child: the others need not finish
             stop.set()
+            for lane in lanes:
+                lane.kill()
             raise
     return merged(parts)
 
@@ -90,12 +92,18 @@ class _Lane:
             self._end_child()
         return parts
 
+    def kill(self) -> None:
+        """End what the lane is waiting for."""
+        child = self._child
+        if child is not None:
+            child.kill()
+
     def _survive(self, target: str) -> Report:
         """The report on one target; a note about it, and about the file that was at fault, where the child dies."""
         notes: list[Report] = []
         reason = self._hidden.get(target, "")
         for _ in range(_MAX_TRIES):
-            if reason or self._deaths_in_a_row >= _MAX_DEATHS_IN_A_ROW:
+            if reason or self._stop.is_set() or self._deaths_in_a_row >= _MAX_DEATHS_IN_A_ROW:
                 break
             at = [target]
             try:
@@ -103,12 +111,16 @@ class _Lane:
             except Died as death:
                 self._end_child()
                 self._deaths_in_a_row += 1
-                reason = self._blame(target, at[-1], str(death), notes)
+                how = self._overdue() if isinstance(death, Overdue) else str(death)
+                reason = self._blame(target, at[-1], how, notes)
             else:
                 self._deaths_in_a_row = 0
                 return merged([report, *notes])
         reason = reason or f"not analysed: the analysis died {_MAX_DEATHS_IN_A_ROW} times in a row"
         return merged([_note(target, reason, num_files=1), *notes])
+
+    def _overdue(self) -> str:
+        return f"took longer than {self._limits.seconds_per_file:g} s"
 
     def _blame(self, target: str, at: str, death: str, notes: list[Report]) -> str:
         """The reason to give the target up; empty to try again without the file it was reading."""

@@ -1,45 +1,32 @@
-"""The child: reads one JSON document, analyses, writes JSON lines. Started as ``python -I -m bot.workshop.child``.
+"""The child: takes one JSON document, analyses, answers. Started as ``python -I -m bot.workshop.child``.
 
-Its input is hostile source text. It has limits, an empty environment and nothing worth stealing; each file is
-announced before it is worked on, so that the parent can name the one that killed us.
+Its input is hostile source text; how it is confined and heard is `bot.isolate.child`'s.
 """
 
 from __future__ import annotations
 
-import ctypes
-import json
-import os
-import resource
-import signal
-import sys
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, TextIO
+from typing import Any
 
+from bot.isolate import child
+from bot.isolate.child import Say, answers, confine, requests
 from bot.sources.base import Tree
 
-_PR_SET_PDEATHSIG = 1
 
+class Announcing(child.Announcing):
+    """A tree of blobs that says which file is read."""
 
-class Announcing:
-    """A tree that says which file is read."""
-
-    def __init__(self, tree: Tree, say: Callable[[str], None]) -> None:
-        self._tree = tree
-        self._say = say
-
-    def paths(self) -> Collection[str]:
-        return self._tree.paths()
-
-    def read(self, path: str) -> bytes | None:
-        self._say(path)
-        return self._tree.read(path)
+    def __init__(self, tree: Tree, say: Say) -> None:
+        super().__init__(tree, say)
+        self._blobs = tree
 
     def blob_sha(self, path: str) -> str | None:
-        return self._tree.blob_sha(path)
+        """The id git gives the blob."""
+        return self._blobs.blob_sha(path)
 
 
-def review(document: Mapping[str, Any], say: Callable[[str], None]) -> dict[str, Any]:
+def review(document: Mapping[str, Any], say: Say) -> dict[str, Any]:
     """The plan of a pull request."""
     from bot.core.plan_json import plan_to_json, review_input_from_json
     from bot.core.review import review as decide
@@ -49,7 +36,7 @@ def review(document: Mapping[str, Any], say: Callable[[str], None]) -> dict[str,
     return plan_to_json(plan)
 
 
-def command(document: Mapping[str, Any], say: Callable[[str], None]) -> str:
+def command(document: Mapping[str, Any], say: Say) -> str:
     """The answer to a slash command, with the run configs of the launch files at head."""
     from bot.core.commands import CommandContext, answer
     from bot.core.commands.grammar import Command
@@ -63,32 +50,15 @@ def command(document: Mapping[str, Any], say: Callable[[str], None]) -> str:
     return answer(Command(name=document["name"], words=tuple(document["words"])), context)
 
 
-_TASKS: dict[str, Callable[[Mapping[str, Any], Callable[[str], None]], Any]] = {"review": review, "command": command}
+_TASKS: dict[str, Callable[[Mapping[str, Any], Say], Any]] = {"review": review, "command": command}
 
 
 def main() -> None:
-    """Serve one document from stdin."""
-    document = json.load(sys.stdin)
-    _limit(document["limits"])
-    # Only what we write ourselves is the answer: anything that prints goes to stderr.
-    out = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)
-    result = _TASKS[document["task"]](document["document"], lambda path: _line(out, {"at": path}))
-    _line(out, {"result": result})
-
-
-def _line(out: TextIO, document: Mapping[str, Any]) -> None:
-    out.write(json.dumps(document) + "\n")
-    out.flush()
-
-
-def _limit(limits: Mapping[str, int]) -> None:
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # a killed worker leaves no analysis behind
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_AS, (limits["memory_bytes"], limits["memory_bytes"]))
-    resource.setrlimit(resource.RLIMIT_CPU, (limits["cpu_seconds"], limits["cpu_seconds"]))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))  # it has no file to write
+    """Serve one document."""
+    say, given = answers(), requests()
+    request = next(given)
+    confine(**request["limits"])
+    say({"result": _TASKS[request["task"]](request["document"], say)})
 
 
 if __name__ == "__main__":

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import logging
-import os
-import signal
-import subprocess
-import sys
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,11 +12,12 @@ from bot.core.commands import Command
 from bot.core.plan import Plan
 from bot.core.plan_json import plan_from_json, review_input_to_json
 from bot.core.review_input import ReviewInput
+from bot.isolate.parent import Child, Died, Overdue, python_module
 from bot.redact import redact
 
 _log = logging.getLogger("preflight.workshop")
 _MAX_DEATHS = 4
-_COMMAND = (sys.executable, "-I", "-m", "bot.workshop.child")
+_COMMAND = python_module("bot.workshop.child")
 
 
 class AnalysisDied(Exception):
@@ -80,49 +77,19 @@ def _run(task: str, document: Mapping[str, Any], limits: Limits) -> _Outcome:
         "document": document,
         "limits": {"memory_bytes": limits.memory_bytes, "cpu_seconds": cpu},
     }
-    process = subprocess.Popen(
-        _COMMAND,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        cwd="/",
-        env={"PATH": os.defpath, "LANG": "C.UTF-8"},  # no secret, no proxy, no PYTHON* of ours
-    )
-    try:
-        out, err = process.communicate(json.dumps(request).encode(), timeout=limits.wall_seconds)
-        why = "" if process.returncode == 0 else _why(process.returncode, err)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        out, err = process.communicate()
-        why = f"took longer than {limits.wall_seconds:.0f} s"
-    except BaseException:
-        process.kill()  # the job was stopped: so is its child
-        process.communicate()
-        raise
-    if err:
-        _log.info("child: %s", redact(err.decode(errors="replace"))[-2_000:])
-    return _read(out, why)
-
-
-def _read(out: bytes, why: str) -> _Outcome:
+    deadline = time.monotonic() + limits.wall_seconds
     at: str | None = None
-    result: Any = None
-    for line in out.splitlines():
-        try:
-            document = json.loads(line)
-        except ValueError:
-            break  # cut by the death
-        at = document.get("at", at)
-        if "result" in document:
-            result = document["result"]
-    if not why and result is None:
-        why = "gave no result"
-    return _Outcome(result, at, why)
-
-
-def _why(code: int, err: bytes) -> str:
-    if code < 0:
-        name = signal.Signals(-code).name if -code in signal.valid_signals() else str(-code)
-        return f"was ended by {name}"
-    last = err.decode(errors="replace").strip().splitlines()[-1:] or [""]
-    return f"ended with {last[0].split(':')[0] or f'code {code}'}"
+    child = Child(_COMMAND)
+    try:
+        child.send(request)
+        while "result" not in (answer := child.receive(deadline)):
+            at = answer["at"]
+        return _Outcome(answer["result"], at, "")
+    except Overdue:
+        return _Outcome(None, at, f"took longer than {limits.wall_seconds:.0f} s")
+    except Died as death:
+        return _Outcome(None, at, str(death))
+    finally:  # also when the job is stopped: so is its child
+        child.close()
+        if child.errors:
+            _log.info("child: %s", redact(child.errors)[-2_000:])
