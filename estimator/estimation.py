@@ -10,8 +10,8 @@ from estimator.memory import candidates
 from estimator.memory.interval import Computed, compute
 from estimator.models.choose import ModelChoice, choose_model
 from estimator.report import Estimate, InputLine, ModelAnswer, TargetAnswer
-from estimator.runconfig import NOT_GIVEN, RunConfig
-from estimator.sourced import Unknown
+from estimator.runconfig import NOT_GIVEN, NOT_SAID, RunConfig
+from estimator.sourced import Sourced, Unknown
 from estimator.units import GIB
 from estimator.verdict import overall, verdict_for
 
@@ -106,12 +106,17 @@ def _unknowns(run: RunConfig, model: ModelChoice, computed: Computed | None) -> 
     found = candidates.choices(run, model.readings) if computed else {}
     lines = [_READABLE.get(name, name) for name, choice in found.items() if choice.is_open]
     for name, sourced in run.words().items():
-        if isinstance(sourced.value, Unknown) and sourced.value.reason != NOT_GIVEN and sourced.origin.path:
-            lines.append(f"{name}: {sourced.value.reason} ({sourced.origin})")
+        if isinstance(sourced.value, Unknown) and _is_worth_a_line(sourced, sourced.value):
+            lines.append(f"{name}: {sourced.value.reason}" + (f" ({sourced.origin})" if sourced.origin.path else ""))
     lines += [f"{name}: {reason}" for name, reason in run.not_understood]
     if not run.gpu.is_known and not run.gpu_memory.is_known:
         lines.append("target GPU")
     return tuple(dict.fromkeys(lines))
+
+
+def _is_worth_a_line(sourced: Sourced[Any], unknown: Unknown) -> bool:
+    """A reason that says more than the name of the word."""
+    return unknown.reason not in (NOT_GIVEN, NOT_SAID) or (unknown.reason == NOT_SAID and bool(sourced.origin.path))
 
 
 def usable_gib(card: hardware.Card) -> float | None:

@@ -67,6 +67,10 @@ class Launch:
             "estimate": self.estimate.to_json() if self.estimate else None,
         }
 
+    def to_entry(self) -> dict[str, Any]:
+        """The run as a ``--run-config`` document with the origin of every value, without the estimate."""
+        return self.run.to_entry()
+
     def _unknowns(self) -> Iterator[dict[str, Any]]:
         words = self.run.words()
         target = {"gpus_per_node": self.config.target.gpus_per_node, "nodes": self.config.target.nodes}

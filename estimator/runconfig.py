@@ -13,6 +13,7 @@ from estimator.vocabulary import NOTES, Word, word_for_field
 
 NOT_GIVEN = "not given"
 NOT_SAID = "null: somebody knows it, the document does not say"
+_MAX_ORIGIN = 400  # characters; a chain of three overrides has about 150
 UNSET: Sourced[Any] = Sourced(Unknown(NOT_GIVEN), Origin(NOT_GIVEN))
 
 
@@ -71,13 +72,14 @@ class RunConfig:
         """
         if not isinstance(document, Mapping):
             raise InputError(f"{origin}: a run config is an object of fields, not {type(document).__name__}")
-        flat, spoken = _flatten(document), dict(origins or {})
-        for name, text in dict(document.get("origins") or {}).items():
-            spoken.setdefault(str(name), Origin(str(text)))
+        flat, spoken = _flatten(document), {**_spoken(document), **(origins or {})}
         values: dict[str, Sourced[Any]] = {}
         strange: list[tuple[str, str]] = []
         for name, value in flat.items():
             _read_field(str(name), value, spoken.get(str(name), origin), values, strange)
+        for name, reason in _reasons(document).items():
+            if name in values and not values[name].is_known:
+                values[name] = Sourced(Unknown(reason), origin)
         return cls(**values, not_understood=tuple(strange))
 
     def to_document(self) -> dict[str, Any]:
@@ -90,6 +92,16 @@ class RunConfig:
         for name, reason in self.not_understood:
             document.setdefault(name, reason)
         return document
+
+    def to_entry(self) -> dict[str, Any]:
+        """The document together with the origin of every value and the reason for every null; reads back as it was."""
+        known = {name: sourced.describe() for name, sourced in self.words().items() if sourced.is_known}
+        unknown = [
+            {"field": name, "reason": sourced.value.reason}
+            for name, sourced in self.words().items()
+            if isinstance(sourced.value, Unknown) and sourced != UNSET
+        ]
+        return {**self.to_document(), "origins": known, "unknowns": unknown}
 
     def words(self) -> dict[str, Sourced[Any]]:
         """Every word and its sourced value, in the order of the vocabulary."""
@@ -107,6 +119,25 @@ class RunConfig:
                 changes[name] = new
         strange = dict.fromkeys((*self.not_understood, *other.not_understood))
         return replace(self, **changes, not_understood=tuple(strange))
+
+
+def _spoken(document: Mapping[str, Any]) -> dict[str, Origin]:
+    """The ``origins`` of a document that Preflight printed, word for word: a chain of overrides stays one."""
+    origins = document.get("origins")
+    if not isinstance(origins, Mapping):
+        return {}
+    return {str(name): Origin(" ".join(str(text).split())[:_MAX_ORIGIN]) for name, text in origins.items()}
+
+
+def _reasons(document: Mapping[str, Any]) -> dict[str, str]:
+    """Why fields of a document that Preflight printed are null."""
+    unknowns = document.get("unknowns")
+    entries = [item for item in unknowns if isinstance(item, Mapping)] if isinstance(unknowns, list) else []
+    return {
+        str(item["field"]): " ".join(str(item["reason"]).split())[:_MAX_ORIGIN]
+        for item in entries
+        if item.get("field") and item.get("reason")
+    }
 
 
 def _flatten(document: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,21 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from analyzer.api import Files
 from bot.core.review_input import ReviewInput
 from estimator.api import launches
 
+if TYPE_CHECKING:
+    from estimator.launches import Launch
+
+_SUFFIXES = frozenset({".slurm", ".sbatch", ".sh", ".bash", ".job"})
+_MAX_FILES = 20
+_RANK = {"fits": 0, "unknown": 1, "borderline": 2, "exceeds": 3}
+
 
 def run_configs(head: Files, given: ReviewInput) -> Mapping[str, Mapping[str, Any]]:
-    """By path; the launch files that the pull request changes first, else all of the tree."""
+    """One document per command, with the origins of its values; the launch files that the pull request changes, else
+    all of the tree. A file with several commands is named with their lines."""
     changed = {file.path for file in given.snapshot.changed_files}
-    suffixes = {".slurm", ".sbatch", ".sh", ".bash", ".job"}
-    candidates = [path for path in sorted(head.paths()) if PurePosixPath(path).suffix in suffixes]
+    candidates = [path for path in sorted(head.paths()) if PurePosixPath(path).suffix in _SUFFIXES]
     chosen = [path for path in candidates if path in changed] or candidates
     found: dict[str, Mapping[str, Any]] = {}
-    for path in chosen[:20]:
+    for path in chosen[:_MAX_FILES]:
+        by_line: dict[int, list[Launch]] = {}
         for launch in launches(head, [path], targets=given.config.targets).launches:
-            found.setdefault(path, launch.to_json()["run_config"])
+            by_line.setdefault(launch.config.line, []).append(launch)
+        for line, readings in by_line.items():
+            name = path if len(by_line) == 1 else f"{path}:{line}"
+            found[name] = max(readings, key=_severity).to_entry()
     return found
+
+
+def _severity(launch: Launch) -> int:
+    """The least favourable reading is the one that the memory check shows."""
+    return _RANK[launch.estimate.verdict] if launch.estimate else 1

@@ -54,7 +54,7 @@ def _default(machine: Calls, args: Args, name: str, at: int, state: State) -> Va
         by_action = {"store_true": False, "store_false": True}.get(_action(args))
         value = const(by_action)
     if isinstance(value, Const):
-        text = f"{name} (default {value.value!r})"
+        text = f"{name}, default {value.value!r}"
         return const(value.value, start(site, text))
     return value
 

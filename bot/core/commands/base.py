@@ -7,12 +7,9 @@ holds ``USAGE``, ``WHO`` and ``answer(words, context) -> str`` (Markdown). Nothi
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
-
-if TYPE_CHECKING:
-    from estimator.api import Impact
+from typing import Any, Literal
 
 Who = Literal["author_or_write", "write"]
 
@@ -21,18 +18,12 @@ Who = Literal["author_or_write", "write"]
 class CommandContext:
     """What a command may know. `head_sha` is the head when the command was read, and stays pinned.
 
-    `run_configs` holds the run config documents of the pull request's launch configs by path (DESIGN section 7,
-    the form that ``preflight launches`` prints).
+    `run_configs` holds the run config documents of the pull request's launch configs by path, or by path and line where
+    a file has several commands; ``origins`` in them say where each value is from (DESIGN section 7).
     """
 
     head_sha: str
     run_configs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-
-
-def run_configs(impacts: Iterable[Impact]) -> dict[str, Mapping[str, Any]]:
-    """The run config documents behind `impacts` (of ``estimator.api.affected``), for a context."""
-    shown = ((impact.path, impact.head.to_json()) for impact in impacts if impact.head is not None)
-    return {path: {line["name"]: line["value"] for line in estimate["inputs"]} for path, estimate in shown}
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,9 +21,12 @@ MAX_CONFIGS = 5
 
 def answer(words: tuple[str, ...], context: CommandContext) -> str:
     """One table for each launch config, at the head that was pinned when the command was read."""
-    named = [word for word in words if word in context.run_configs]
-    rest = [word for word in words if word not in context.run_configs]
-    paths = named or sorted(context.run_configs)[:MAX_CONFIGS]
+    known = {name: [name] for name in context.run_configs}
+    for name in context.run_configs:
+        known.setdefault(name.rpartition(":")[0] or name, []).append(name)
+    named = [name for word in words for name in known.get(word, ())]
+    rest = [word for word in words if word not in known]
+    paths = list(dict.fromkeys(named)) or sorted(context.run_configs)[:MAX_CONFIGS]
     bases: list[tuple[str, Mapping[str, Any] | None]] = [(path, context.run_configs[path]) for path in paths]
     try:
         answers = [(path, api.estimate_words(rest, base=base)) for path, base in bases or [("", None)]]

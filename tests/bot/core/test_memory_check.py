@@ -5,12 +5,11 @@ from __future__ import annotations
 import pytest
 
 from bot.core.commands import Command, CommandContext, answer
-from bot.core.commands.base import run_configs
 from bot.core.config import Config
 from bot.core.plan import CheckOutcome
 from bot.core.review import MemoryTree, ReviewInput, review
 from bot.sources.base import ChangedFile, PullSnapshot
-from estimator.api import affected
+from bot.workshop.run_configs import run_configs
 
 SCRIPT = """\
 from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
@@ -66,10 +65,28 @@ def test_a_gpu_nobody_knows_blocks_nothing() -> None:
     assert (check.conclusion, num_comments) == ("neutral", 0)
 
 
-def test_a_command_starts_from_the_changed_launch_config() -> None:
-    head = tree("t4")
-    configs = run_configs(affected(MemoryTree({"finetune.py": SCRIPT.encode()}), head, {"run.slurm"}, {}))
+def test_a_command_starts_from_the_changed_launch_config_and_says_where_its_values_are_from() -> None:
+    configs = run_configs(tree("t4"), given("t4", Config()))
     assert configs["run.slurm"]["micro_batch"] == 8
-    text = answer(Command(name="estimate", words=("A100",)), CommandContext(head_sha=HEAD, run_configs=configs))
+    context = CommandContext(head_sha=HEAD, run_configs=configs)
+    text = answer(Command(name="estimate", words=("A100", "run.slurm", "--seq-len", "512")), context)
     assert "`run.slurm`" in text
     assert "Llama" in text
+    assert "finetune.py:3" in text
+    assert "run config" not in text
+
+
+def test_a_file_with_two_commands_gives_two_estimates() -> None:
+    both = SLURM.format("t4") + "python finetune.py --per_device_train_batch_size 1\n"
+    head = MemoryTree({"finetune.py": SCRIPT.encode(), "run.slurm": both.encode()})
+    configs = run_configs(head, given("t4", Config()))
+    assert list(configs) == ["run.slurm:3", "run.slurm:4"]
+    context = CommandContext(head_sha=HEAD, run_configs=configs)
+    for words, expected in ((("A100",), 2), (("A100", "run.slurm"), 2), (("A100", "run.slurm:4"), 1)):
+        assert answer(Command(name="estimate", words=words), context).count("as the command changes it") == expected
+
+
+def test_the_check_names_the_origin_of_every_input() -> None:
+    check, _ = memory_check("t4", Config())
+    assert "Inputs and where they come from" in check.text
+    assert "run.slurm:2" in check.text
