@@ -192,8 +192,8 @@ class _Payload:
 
     def number(self, path: str) -> int:
         value = self._typed(path, int)
-        if value < 0:
-            raise InputError(f"{path}: negative")
+        if not 0 <= value < 1 << 63:
+            raise InputError(f"{path}: out of range")
         return value
 
     def sha(self, path: str) -> str:

@@ -74,8 +74,6 @@ class WorkerTimes:
     heartbeat: float = 5.0
     """A running job says so this often; one silent for `orphan_after` is dead."""
     orphan_after: float = 45.0
-    queued_patience: float = 900.0
-    """A review that no worker took for this long is concluded by the sweeper."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,7 +149,6 @@ def _times(environment: Mapping[str, str]) -> WorkerTimes:
         child_wall=_number(environment, "PREFLIGHT_ANALYSIS_TIMEOUT", float, default.child_wall),
         heartbeat=_number(environment, "PREFLIGHT_HEARTBEAT_SECONDS", float, default.heartbeat),
         orphan_after=_number(environment, "PREFLIGHT_ORPHAN_SECONDS", float, default.orphan_after),
-        queued_patience=_number(environment, "PREFLIGHT_QUEUED_PATIENCE", float, default.queued_patience),
     )
 
 

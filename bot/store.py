@@ -9,10 +9,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 DAY = 86_400
 CLAIM_TTL = 7 * DAY
 """GitHub's window for a redelivery is 3 days (30 in older documents)."""
+PENDING_MS = 5_000
+"""A claim before its job is queued. Longer than the receiver's time-out for one answer of Redis."""
 GENERATION_TTL = 90 * DAY
 RECORD_TTL = 7 * DAY
 BLOB_TTL = 7 * DAY
@@ -32,7 +36,7 @@ class Keys:
     space: str = "preflight"
 
     def claim(self, delivery: str) -> str:
-        """string, CLAIM_TTL: this delivery was accepted."""
+        """string, PENDING_MS until the job is queued, then CLAIM_TTL: this delivery was accepted."""
         return f"{self.space}:claim:{delivery}"
 
     def generation(self, repo_id: int, number: int) -> str:
@@ -83,6 +87,10 @@ class Keys:
         """string (epoch seconds), until then: GitHub asked us to wait."""
         return f"{self.space}:pause:{installation_id}"
 
+    def ready(self) -> str:
+        """string, 60 s: `/readyz` wrote it."""
+        return f"{self.space}:ready"
+
     def sweeper(self) -> str:
         """string (token), expiry of the lease: which supervisor sweeps."""
         return f"{self.space}:sweeper"
@@ -92,5 +100,5 @@ def connect(url: str, *, timeout: float | None = None) -> Client:
     """A client. `timeout` in seconds bounds connecting and every answer; None is for blocking workers."""
     options: dict[str, Any] = {"socket_connect_timeout": timeout or 5}
     if timeout is not None:
-        options |= {"socket_timeout": timeout, "retry": None}
+        options |= {"socket_timeout": timeout, "retry": Retry(NoBackoff(), 0)}
     return redis.Redis.from_url(url, **options)

@@ -9,6 +9,12 @@ from __future__ import annotations
 import argparse
 import logging
 import os
+import socket
+import struct
+from typing import Any
+
+_SILENCE_SECONDS = 5
+"""A client that sends nothing for so long, in the middle of a request, loses its connection and frees the thread."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -41,6 +47,7 @@ def run(args: argparse.Namespace) -> int:
                 "max_requests": 0,
                 "proc_name": "preflight",
                 "control_socket_disable": True,
+                "when_ready": _limit_silence,
             }
             for name, value in options.items():
                 if name in self.cfg.settings:
@@ -51,3 +58,9 @@ def run(args: argparse.Namespace) -> int:
 
     Receiver().run()
     return 0
+
+
+def _limit_silence(server: Any) -> None:
+    """gunicorn's threads read without a time-out; a connection inherits the one of its listening socket (Linux)."""
+    for listener in server.LISTENERS:
+        listener.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", _SILENCE_SECONDS, 0))

@@ -6,7 +6,8 @@ import time
 from datetime import timedelta
 from typing import Any
 
-from rq import Queue
+from redis.client import Pipeline
+from rq import Queue, Retry
 from rq.exceptions import DuplicateJobError
 from rq.serializers import JSONSerializer
 
@@ -19,56 +20,86 @@ from bot.store import DAY, Client, Keys
 
 _FAST_TIMEOUT = 180
 _COMMAND_TIMEOUT = 300
+_FIRST_LOOK = 45.0
+"""Seconds until the sweeper asks after a new review; one that still waits for a worker is left alone."""
+_FUNCTIONS: dict[type[Any], str] = {
+    ClosePull: names.CLOSE_PULL,
+    RunCommand: names.RUN_COMMAND,
+    Rerun: names.RERUN,
+    MergeGroup: names.MERGE_GROUP,
+    DropTokens: names.DROP_TOKENS,
+}
 
 
 class Enqueuer:
     """Puts jobs on the two queues."""
 
-    def __init__(self, client: Client, keys: Keys, *, review_timeout: int = 600, patience: float = 900.0) -> None:
+    def __init__(self, client: Client, keys: Keys, *, review_timeout: int = 600) -> None:
+        self._client = client
         self._claims = Claims(client, keys)
         self._records = Records(client, keys)
         self._fast = Queue(names.FAST, connection=client, serializer=JSONSerializer)
         self._review = Queue(names.REVIEW, connection=client, serializer=JSONSerializer)
         self._review_timeout = review_timeout
-        self._patience = patience
 
-    def intent(self, intent: Intent, delivery: str) -> str | None:
-        """Queue what `intent` asks for and return the job id; None where nothing has to be done."""
+    def deliver(self, intent: Intent, delivery: str) -> str | None:
+        """Queue what a delivery asks for, once; the job id, None where nothing has to be done.
+
+        Two round trips: a claim that passes by itself, then one transaction with record, job and lasting claim. So
+        whatever is lost on the way, a delivery is either queued or can be redelivered. Raises `AlreadyAccepted`,
+        `BeingAccepted`.
+        """
         if isinstance(intent, ReviewPull):
-            return self.new_review(intent, delivery)
-        function = {
-            ClosePull: names.CLOSE_PULL,
-            RunCommand: names.RUN_COMMAND,
-            Rerun: names.RERUN,
-            MergeGroup: names.MERGE_GROUP,
-            DropTokens: names.DROP_TOKENS,
-        }.get(type(intent))
-        if function is None:
+            generation = self._claims.take(delivery, (intent.repo_id, intent.number))
+        elif type(intent) in _FUNCTIONS:
+            generation = self._claims.take(delivery)
+        else:
             return None
-        timeout = _COMMAND_TIMEOUT if isinstance(intent, RunCommand) else _FAST_TIMEOUT
-        return self._put(self._fast, function, f"ev-{delivery}", timeout, intents.to_json(intent), delivery)
+        try:
+            pipe = self._transaction()
+            if isinstance(intent, ReviewPull):
+                job_id = self._review_into(pipe, _record(intent, delivery, generation))
+            else:
+                job_id = self._event_into(pipe, intent, delivery)
+            self._claims.confirm(delivery, pipe)
+            pipe.execute()
+        except BaseException:
+            self._claims.give_back(delivery)
+            raise
+        return job_id
 
     def new_review(self, intent: ReviewPull, delivery: str) -> str:
         """A new generation of this pull request's review: what runs for it is superseded."""
-        record = Record(
-            installation_id=intent.installation_id,
-            repo_id=intent.repo_id,
-            full_name=intent.full_name,
-            number=intent.number,
-            head_sha=intent.head_sha,
-            generation=self._claims.next_generation(intent.repo_id, intent.number),
-            delivery=delivery,
-            runs={},
+        record = _record(intent, delivery, self._claims.next_generation(intent.repo_id, intent.number))
+        pipe = self._transaction()
+        job_id = self._review_into(pipe, record)
+        pipe.execute()
+        return job_id
+
+    def _transaction(self) -> Pipeline:
+        pipe = self._client.pipeline(transaction=True)
+        pipe.multi()  # rq would call it, which redis-py refuses once a command waits
+        return pipe
+
+    def _review_into(self, pipe: Pipeline, record: Record) -> str:
+        """Record and job together: from here on the sweeper knows of the review, whatever dies."""
+        self._records.save_into(pipe, record, time.time() + _FIRST_LOOK)
+        job_id = self.open_job_id(record)
+        return self._put(self._fast, names.OPEN_REVIEW, job_id, _FAST_TIMEOUT, record.name, pipe=pipe)
+
+    def _event_into(self, pipe: Pipeline, intent: Intent, delivery: str) -> str:
+        timeout = _COMMAND_TIMEOUT if isinstance(intent, RunCommand) else _FAST_TIMEOUT
+        arguments = (intents.to_json(intent), delivery)
+        # No record watches over these: rq runs one again whose worker was killed.
+        again = Retry(max=1)
+        return self._put(
+            self._fast, _FUNCTIONS[type(intent)], f"ev-{delivery}", timeout, *arguments, pipe=pipe, retry=again
         )
-        # The record goes first: from here on the sweeper knows of the review, whatever dies.
-        self._records.save(record, time.time() + self._patience)
-        return self.open_review(record)
 
     def open_review(self, record: Record, delay: float = 0.0) -> str:
         """The fast job that creates the check runs and hands over to `review_pull`."""
-        return self._put(
-            self._fast, names.OPEN_REVIEW, self.open_job_id(record), _FAST_TIMEOUT, record.name, delay=delay
-        )
+        job_id = self.open_job_id(record)
+        return self._put(self._fast, names.OPEN_REVIEW, job_id, _FAST_TIMEOUT, record.name, delay=delay)
 
     def review_pull(self, record: Record, delay: float = 0.0) -> str:
         """The job that reviews. `tries` and `waits` are part of the id: a requeued review is another job."""
@@ -90,18 +121,44 @@ class Enqueuer:
         job_id = f"ev-{delivery}-{attempt}"
         return self._put(self._fast, function, job_id, _COMMAND_TIMEOUT, intent, delivery, attempt, delay=delay)
 
-    def _put(self, queue: Queue, function: str, job_id: str, timeout: int, *args: Any, delay: float = 0.0) -> str:
+    def _put(
+        self,
+        queue: Queue,
+        function: str,
+        job_id: str,
+        timeout: int,
+        *args: Any,
+        delay: float = 0.0,
+        pipe: Pipeline | None = None,
+        retry: Retry | None = None,
+    ) -> str:
         options: dict[str, Any] = {
             "job_id": job_id,
             "job_timeout": timeout,
             "result_ttl": 3_600,
             "failure_ttl": 7 * DAY,
+            "retry": retry,
         }
         try:
-            if delay > 0:
+            if pipe is not None:
+                queue.enqueue(function, *args, pipeline=pipe, **options)
+            elif delay > 0:
                 queue.enqueue_in(timedelta(seconds=delay), function, *args, **options)
             else:
                 queue.enqueue(function, *args, unique=True, **options)
         except DuplicateJobError:
             pass  # a crash between enqueueing and the note of it: the job is there, which is what we want
         return job_id
+
+
+def _record(intent: ReviewPull, delivery: str, generation: int) -> Record:
+    return Record(
+        installation_id=intent.installation_id,
+        repo_id=intent.repo_id,
+        full_name=intent.full_name,
+        number=intent.number,
+        head_sha=intent.head_sha,
+        generation=generation,
+        delivery=delivery,
+        runs={},
+    )

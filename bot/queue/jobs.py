@@ -209,7 +209,7 @@ def _put_off(room: Room, gateway: Gateway, record: Record, stage: Stage, error: 
         return f"gave up: {error}"
     delay = min(_MAX_DELAY, error.retry_after if error.retry_after is not None else 5.0 * 2**record.waits)
     later = replace(record, waits=record.waits + 1)
-    room.records.save(later, time.time() + delay + room.settings.times.queued_patience)
+    room.records.save(later, time.time() + delay + room.settings.times.orphan_after)
     if stage is _open:
         room.enqueuer.open_review(later, delay)
     else:

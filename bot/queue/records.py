@@ -11,6 +11,8 @@ import time
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from redis.client import Pipeline
+
 from bot.store import HEARTBEAT_TTL, RECORD_TTL, Client, Keys
 
 
@@ -46,9 +48,13 @@ class Records:
 
     def save(self, record: Record, deadline: float) -> None:
         pipe = self._client.pipeline()
+        self.save_into(pipe, record, deadline)
+        pipe.execute()
+
+    def save_into(self, pipe: Pipeline, record: Record, deadline: float) -> None:
+        """As part of somebody's transaction."""
         pipe.set(self._keys.record(record.name), json.dumps(asdict(record)), ex=RECORD_TTL)
         pipe.zadd(self._keys.open_reviews(), {record.name: deadline})
-        pipe.execute()
 
     def load(self, name: str) -> Record | None:
         """None once the review is concluded (or Redis was flushed)."""

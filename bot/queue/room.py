@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+
+import redis
 
 from bot.github.gateway import Gateway
 from bot.queue.claims import Claims
@@ -49,9 +51,7 @@ def open_room(settings: WorkerSettings | None = None) -> Room:
     settings = settings or worker_settings(os.environ)
     client = connect(settings.redis_url)
     keys = Keys(settings.namespace)
-    enqueuer = Enqueuer(
-        client, keys, review_timeout=settings.times.review_timeout, patience=settings.times.queued_patience
-    )
+    enqueuer = Enqueuer(client, keys, review_timeout=settings.times.review_timeout)
     return Room(
         settings=settings,
         client=client,
@@ -70,7 +70,8 @@ def heartbeat(room: Room, name: str) -> Iterator[None]:
 
     def beat() -> None:
         while not stop.wait(times.heartbeat):
-            room.records.beat(name, times.orphan_after)
+            with suppress(redis.RedisError):  # the next beat tries again: a beat must not end for one bad moment
+                room.records.beat(name, times.orphan_after)
 
     room.records.beat(name, times.orphan_after)
     thread = threading.Thread(target=beat, name="heartbeat", daemon=True)

@@ -26,6 +26,8 @@ from bot.queue.room import Room
 _log = logging.getLogger("preflight.sweep")
 _MAX_TRIES = 1
 """Times a review whose job died is queued again. One that dies twice kills its workers: it is concluded."""
+_FIRST_BEAT = 30.0
+"""Seconds from a job's start to its first heartbeat: fork and imports, on a busy machine."""
 _WAITING = frozenset({JobStatus.QUEUED, JobStatus.SCHEDULED, JobStatus.DEFERRED})
 _RENEW = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('pexpire', KEYS[1], ARGV[2]) end return 0"
 
@@ -71,11 +73,12 @@ class Sweeper:
     def _look_at(self, record: Record, now: float) -> None:
         if record.ending:
             end(self._room, self._room.gateway_of(record), record)
-        elif self._is_waiting(record):
+        elif self._is_waiting(record, now):
             self._postpone(record, now)
         elif record.tries < _MAX_TRIES:
             again = replace(record, tries=record.tries + 1)
-            self._room.records.save(again, now + self._room.settings.times.queued_patience)
+            self._room.client.delete(self._room.keys.heartbeat(record.name))
+            self._room.records.save(again, now + self._room.settings.times.orphan_after)
             _log.warning("review=%s lost its job: queued again", record.name)
             if again.runs:
                 self._room.enqueuer.review_pull(again)
@@ -91,17 +94,23 @@ class Sweeper:
     def _postpone(self, record: Record, now: float) -> None:
         self._room.records.save(record, now + self._room.settings.times.sweep)
 
-    def _is_waiting(self, record: Record) -> bool:
-        """A job of this review is still in a queue."""
+    def _is_waiting(self, record: Record, now: float) -> bool:
+        """A job of this review is still in a queue, or was taken just now and has not beaten yet."""
         ids = (self._room.enqueuer.review_job_id(record), self._room.enqueuer.open_job_id(record))
-        return any(self._status(job_id) in _WAITING for job_id in ids)
+        return any(self._waits(job_id, now) for job_id in ids)
 
-    def _status(self, job_id: str) -> JobStatus | None:
+    def _waits(self, job_id: str, now: float) -> bool:
         try:
             job = Job.fetch(job_id, connection=self._room.client, serializer=JSONSerializer)
         except NoSuchJobError:
-            return None
-        return job.get_status()
+            return False
+        status = job.get_status()
+        if status == JobStatus.STARTED and job.started_at is not None:
+            return now - job.started_at.timestamp() < _FIRST_BEAT and not self._has_beaten(job)
+        return status in _WAITING
+
+    def _has_beaten(self, job: Job) -> bool:
+        return bool(job.args) and bool(self._room.client.exists(self._room.keys.heartbeat(str(job.args[0]))))
 
     def _has_lease(self) -> bool:
         client, key = self._room.client, self._room.keys.sweeper()

@@ -23,6 +23,7 @@ def create_app(settings: WebSettings | None = None) -> Flask:
     app = Flask("preflight", static_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = webhook.MAX_BODY_BYTES + 1  # a chunked body is cut there without an error
     client = connect(settings.redis_url, timeout=_REDIS_TIMEOUT)
-    app.register_blueprint(webhook.blueprint(settings, client, Keys(settings.namespace)))
-    app.register_blueprint(health.blueprint(client))
+    keys = Keys(settings.namespace)
+    app.register_blueprint(webhook.blueprint(settings, client, keys))
+    app.register_blueprint(health.blueprint(client, keys))
     return app

@@ -1,4 +1,4 @@
-"""``GET /healthz``: this process answers. ``GET /readyz``: Redis answers and a worker is alive."""
+"""``GET /healthz``: this process answers. ``GET /readyz``: Redis takes writes and a worker is alive."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import redis
 from flask import Blueprint, Response, jsonify
 from rq import Worker
 
-from bot.store import Client
+from bot.store import Client, Keys
 
 
 def live_workers(client: Client) -> int:
@@ -15,7 +15,7 @@ def live_workers(client: Client) -> int:
     return int(client.exists(*keys)) if keys else 0
 
 
-def blueprint(client: Client) -> Blueprint:
+def blueprint(client: Client, keys: Keys) -> Blueprint:
     """Both routes."""
     routes = Blueprint("health", __name__)
 
@@ -24,6 +24,7 @@ def blueprint(client: Client) -> Blueprint:
 
     def readyz() -> tuple[Response, int]:
         try:
+            client.set(keys.ready(), "1", ex=60)  # a full or read-only Redis answers and takes no delivery
             workers = live_workers(client)
         except redis.RedisError as error:
             return jsonify({"redis": type(error).__name__, "workers": None}), 503

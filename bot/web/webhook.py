@@ -19,7 +19,7 @@ from werkzeug.exceptions import RequestEntityTooLarge
 from bot import intents
 from bot.errors import InputError
 from bot.intents import Ignore, Intent
-from bot.queue.claims import Claims, is_delivery_id
+from bot.queue.claims import AlreadyAccepted, BeingAccepted, is_delivery_id
 from bot.queue.enqueue import Enqueuer
 from bot.settings import Secret, WebSettings
 from bot.store import Client, Keys
@@ -46,26 +46,25 @@ def signature_is_right(body: bytes, header: str | None, secrets: Sequence[Secret
 def blueprint(settings: WebSettings, client: Client, keys: Keys) -> Blueprint:
     """The route, bound to its settings and Redis."""
     routes = Blueprint("webhook", __name__)
-    receiver = _Receiver(settings, Claims(client, keys), Enqueuer(client, keys))
+    receiver = _Receiver(settings, Enqueuer(client, keys))
     routes.add_url_rule("/webhook", "receive", receiver.receive, methods=["POST"])
     return routes
 
 
 class _Receiver:
-    def __init__(self, settings: WebSettings, claims: Claims, enqueuer: Enqueuer) -> None:
+    def __init__(self, settings: WebSettings, enqueuer: Enqueuer) -> None:
         self._settings = settings
-        self._claims = claims
         self._enqueuer = enqueuer
 
     def receive(self) -> Answer:
         if request.mimetype != "application/json":
-            return _say(415, "set the webhook's content type to application/json")
+            return _hang_up(415, "set the webhook's content type to application/json")
         try:
-            body = request.get_data(cache=False)
+            body = _whole_body()
         except RequestEntityTooLarge:
-            return _say(413, "body over 25 MiB")
-        if len(body) > MAX_BODY_BYTES:
-            return _say(413, "body over 25 MiB")
+            return _hang_up(413, "body over 25 MiB")
+        except OSError:  # the time-out that `preflight serve` gives its sockets
+            return _hang_up(408, "the body did not arrive")
         if not signature_is_right(body, request.headers.get("X-Hub-Signature-256"), self._settings.webhook_secrets):
             return _say(401, "signature missing or wrong")
         event = request.headers.get("X-GitHub-Event", "")
@@ -89,28 +88,30 @@ class _Receiver:
         if isinstance(intent, Ignore):
             return _say(202, "ignored", reason=intent.reason)
         try:
-            if not self._claims.claim(delivery):
-                return _say(202, "already accepted")
-            job_id = self._enqueue(intent, delivery)
+            job_id = self._enqueuer.deliver(intent, delivery)
+        except AlreadyAccepted:
+            return _say(202, "already accepted")
+        except BeingAccepted:
+            return _say(503, "this delivery is being accepted, redeliver later")
         except redis.RedisError as error:
             _log.error("delivery=%s event=%s not queued: %s", delivery, event, type(error).__name__)
             return _say(503, "queue unavailable, redeliver later")
         _log.info("delivery=%s event=%s intent=%s job=%s", delivery, event, type(intent).__name__, job_id)
         return _say(202, "accepted", job=job_id)
 
-    def _enqueue(self, intent: Intent, delivery: str) -> str | None:
-        try:
-            return self._enqueuer.intent(intent, delivery)
-        except BaseException:
-            # The same GUID comes again on a redelivery: it must not find its own dead claim.
-            self._release(delivery)
-            raise
 
-    def _release(self, delivery: str) -> None:
-        try:
-            self._claims.release(delivery)
-        except redis.RedisError:
-            _log.error("delivery=%s claim not released: it blocks redelivery until it expires", delivery)
+def _whole_body() -> bytes:
+    body = request.get_data(cache=False)
+    if len(body) > MAX_BODY_BYTES:
+        raise RequestEntityTooLarge
+    return body
+
+
+def _hang_up(status: int, message: str) -> Answer:
+    """For a request whose body was not read to its end: the connection cannot carry another."""
+    answer, _ = _say(status, message)
+    answer.headers["Connection"] = "close"
+    return answer, status
 
 
 def _say(status: int, message: str, **more: Any) -> Answer:
