@@ -21,7 +21,7 @@ _READABLE = {
     "attention": "attention implementation", "checkpointing": "gradient checkpointing", "lora_rank": "LoRA rank",
     "lora_targets": "modules with adapters", "facts": "model architecture", "sharding": "sharding",
     "offload": "offload", "grad_accum": "gradient accumulation", "quantization": "quantization",
-    "method": "training method",
+    "method": "training method", "loads_whole": "whether the whole model is on one GPU before it is sharded",
 }  # fmt: skip
 
 

@@ -42,6 +42,7 @@ class RunConfig:
     lora_targets: Sourced[tuple[str, ...]] = UNSET
     quantization: Sourced[str] = UNSET
     sharding: Sourced[str] = UNSET
+    sharded_load: Sourced[bool] = UNSET
     sharding_degree: Sourced[int] = UNSET
     tp_degree: Sourced[int] = UNSET
     pp_degree: Sourced[int] = UNSET

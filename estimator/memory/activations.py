@@ -47,9 +47,9 @@ def layer(setup: Setup) -> LayerBytes:
 
 
 def _keeps_inputs(setup: Setup) -> bool:
-    """Whether matmuls keep their inputs: their weights, or adapters beside them, are trained; bitsandbytes' quantised
-    matmul kept them until 0.45 whether it needed them or not."""
-    return not setup.is_frozen or setup.lora_targets == "all-linear" or setup.quantization in ("nf4", "int8")
+    """Whether matmuls keep their inputs: their weights, or adapters beside them, are trained. bitsandbytes keeps the
+    input of an int8 matmul (`MatMul8bitLt`), and stopped keeping that of a 4-bit one in 0.43.2 (its changelog)."""
+    return not setup.is_frozen or setup.lora_targets == "all-linear" or setup.quantization == "int8"
 
 
 def _norms(setup: Setup) -> tuple[float, float]:
@@ -102,15 +102,19 @@ def _mlp(setup: Setup) -> tuple[float, float]:
         return c * width * (2 if setup.facts.is_gated else 1), c * width
     if setup.facts.is_gated:
         return c * width * (3 + product), 2 * c * width
-    written_out = 3 if setup.facts.activation == "gelu_new" else 0
+    written_out = 3 if setup.facts.activation == "gelu_new" and not setup.is_activation_fused else 0
     return c * width * (1 + product + written_out), c * width
 
 
 def adapter_bytes(setup: Setup) -> float:
-    """Inputs that adapters keep beside the layer's own: a dropout's output and mask per target."""
+    """What adapters keep beside the layer's own: LoRA a dropout's output and mask per target; adapters that scale what
+    a matmul gives (IA3, LLaMA-Adapter v2) that output."""
+    facts = setup.facts
+    if setup.method == "other" and setup.lora_targets == "all-linear":
+        outputs = 2 * facts.hidden + facts.q_width + 2 * facts.kv_width + (1 + facts.is_gated) * _active_ffn(setup)
+        return setup.tokens * outputs * setup.compute_bytes / setup.tp
     if setup.method not in ("lora", "qlora"):
         return 0.0
-    facts = setup.facts
     inputs = facts.hidden
     if setup.lora_targets == "all-linear":
         inputs = 2 * facts.hidden + facts.q_width + _active_ffn(setup)

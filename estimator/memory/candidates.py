@@ -69,8 +69,22 @@ def choices(run: RunConfig, readings: tuple[ModelFacts, ...]) -> Choices:
         "quantization": _quantization(run, readings[0], is_training, method),
         **_parallel(run, world),
         **_switches(run, is_training, method),
+        "is_activation_fused": _fixed(False),
+        "loads_whole": _fixed(False),
     }
+    if is_training and any(facts.activation == "gelu_new" for facts in readings):
+        found["is_activation_fused"] = Choice(False, (False, True))
+    found["loads_whole"] = _loading(run, typical(found, ""))
     return found
+
+
+def _loading(run: RunConfig, likely: Setup) -> Choice:
+    """FSDP shards what is on the device: a model moved there first is whole for a moment. DeepSpeed partitions
+    parameters as they are made (zero.Init); models beyond any device are loaded in shards."""
+    if not isinstance(run.sharded_load.value, Unknown):
+        return _fixed(not run.sharded_load.value)
+    is_usual = likely.is_training and likely.sharding == "fsdp" and likely.shards > 1 and likely.offload == "none"
+    return Choice(False, (False, True), (), True) if is_usual else _fixed(False)
 
 
 def _task(run: RunConfig) -> str:
@@ -141,7 +155,7 @@ def _numbers(run: RunConfig, is_training: bool, method: str) -> Choices:
         "precision": _choose(run.precision, precision, precision),
         "optimizer": _choose(run.optimizer, optimizer, replace(optimizer, cheapest=("sgd", "lomo"))),
         "lora_rank": _choose(run.lora_rank, _open(16, 8, 64), _open(16, 8, 64)) if is_adapter else _fixed(8),
-        "lora_targets": _targets(run) if is_adapter else _fixed("attention"),
+        "lora_targets": _targets(run, method) if is_adapter else _fixed("attention"),
         "kv_bytes": _fixed(kv_bytes),
         "has_foreach_step": Choice(False, (False, True)) if is_training else _fixed(False),
         "shifts_logits": Choice(False, (False, True)) if is_training else _fixed(False),
@@ -162,10 +176,12 @@ def _quantization(run: RunConfig, facts: ModelFacts, is_training: bool, method: 
     return _choose(run.quantization, absent, unknown)
 
 
-def _targets(run: RunConfig) -> Choice:
+def _targets(run: RunConfig, method: str) -> Choice:
+    """Queries and values for LoRA (its paper, section 4.2, and the default of peft); every linear layer for QLoRA (its
+    paper, section 4)."""
     targets = run.lora_targets.value
     if isinstance(targets, Unknown):
-        return _open("attention", "all-linear")
+        return _open("all-linear", "attention") if method == "qlora" else _open("attention", "all-linear")
     is_wide = any(_MLP_MODULE.search(name) for name in targets)
     return _fixed("all-linear" if is_wide else "attention")
 

@@ -21,6 +21,16 @@ def gathered(setup: Setup) -> Term:
     )
 
 
+def unsharded_weights(setup: Setup) -> Term:
+    """The whole model beside this rank's shard, where it is put on the device before it is sharded."""
+    name = "model before sharding"
+    if not setup.is_gathered or not setup.loads_whole:
+        return Term(name, 0, 0, "loaded in shards, or in host memory", "")
+    total = setup.block_params * (setup.quantized_bytes or setup.weight_bytes)
+    total += setup.embedding_params * setup.weight_bytes
+    return Term(name, int(total), 0, "all parameters of this device", "FSDP(module) shards what is there, unit by unit")
+
+
 def unsharded_gradients(setup: Setup) -> Term:
     """Gradients of the unit in backward before they are reduced and scattered."""
     if setup.is_frozen or setup.shards == 1 or setup.sharding not in ("zero2", "zero3", "fsdp"):

@@ -47,7 +47,9 @@ class Setup:
     loss_impl: str
     kv_bytes: float
     has_foreach_step: bool
-    shifts_logits: bool  # older transformers shift logits against labels by a contiguous copy
+    shifts_logits: bool  # transformers copied logits to shift them, before its losses shifted the labels instead
+    is_activation_fused: bool  # tanh GELU: one kernel in torch, seven operations in transformers' "gelu_new"
+    loads_whole: bool  # the model is put on the device before it is sharded
     prompt_share: float  # of the context: nobody says how much is prompt and how much is generated
     architecture: str
 

@@ -30,7 +30,7 @@ def _training(setup: Setup) -> list[tuple[str, list[Term]]]:
     forward = [*held, *carried, kept, fetched, quantised]
     grads = weights.gradients(setup)
     return [
-        ("model load", [weights.weights(setup), runtime.workspace(setup)]),
+        ("model load", [weights.weights(setup), collectives.unsharded_weights(setup), runtime.workspace(setup)]),
         ("forward end", [*forward, loss.logits(setup)]),
         ("loss backward", [*forward, loss.logits(setup), loss.loss_backward(setup)]),
         ("deepest backward", [*forward, working, collectives.unsharded_gradients(setup)]),
