@@ -27,6 +27,14 @@ class Project:
         """The bytes of a file of the tree."""
         return self.files.read(path)
 
+    def naming(self, name: str, but: str, also: re.Pattern[bytes]) -> Iterator[str]:
+        """The other Python files that hold `name` as a word, and a match of `also`."""
+        word = re.compile(rb"\b" + re.escape(name.encode()) + rb"\b")
+        for path in sorted(self._paths):
+            source = self.read(path) if path.endswith(".py") and path != but else None
+            if source is not None and word.search(source) and also.search(source):
+                yield path
+
     def module_name(self, path: str) -> str:
         """The dotted name of a file."""
         return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".").removeprefix("src.")

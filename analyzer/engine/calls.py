@@ -94,6 +94,8 @@ class Calls(Expressions):
 
     def call_one(self, case: Value, args: Args, at: int, state: State) -> Value:
         if isinstance(case, Func):
+            if self.is_forward(case):
+                return self.forward(case.bound, args, at, state)  # type: ignore[arg-type]
             return self.run_function(case, args, at, state)
         if isinstance(case, Partial):
             keywords = {**dict(case.keywords), **args.keywords}
@@ -175,6 +177,8 @@ class Calls(Expressions):
         obj = self.obj(ref)
         is_off = state.flag(*GRAD_OFF)
         method = self.class_attribute(obj.cls, "forward", state) if obj.cls else None
+        if not self.forwards:
+            self.loops_outside = len(self.loops)
         self.forwards += 1
         try:
             if method is not None and len(self.frames) < MAX_DEPTH:
@@ -195,6 +199,11 @@ class Calls(Expressions):
             on_batch=any(isinstance(c, Tensor) and c.is_batch for a in args.all() for c in self.deep(a, state)),
         )  # fmt: skip
         return result
+
+    def is_forward(self, func: Func) -> bool:
+        """``model.forward(x)`` outside any forward pass is a forward pass."""
+        named = isinstance(func.node, ir.FunctionDef) and func.node.name == "forward"
+        return named and not self.forwards and func.bound is not None and self.is_module(func.bound)
 
     def gap_of(self, ref: Ref) -> Gap | None:
         return self.obj(ref).trace.gap
@@ -276,12 +285,21 @@ class Calls(Expressions):
         row = self.knowledge.row(f"{kind}.{method.name}") if kind else None
         if row is not None:
             return self.apply_row(row, f"{kind}.{method.name}", receiver, args, at, state)
+        if method.name == "backward":
+            return self.backward_unseen(method, args, at, state)
         if kind == "Module" and isinstance(receiver, Ref) and self.obj(receiver).cls is None:
+            if method.name == "forward":
+                return self.forward(receiver, args, at, state)
             trace = start(self.site(at), f"`.{method.name}` of a module", Gap.CONVENTION)
             return replace(self.parametrised(receiver, args, at, state, is_opaque=True), trace=trace)
         if isinstance(receiver, (Const, Scalar)):
             return Scalar()
         return self.call_unseen(method, args, at, state, f"`.{method.name}` was not read")
+
+    def backward_unseen(self, method: Method, args: Args, at: int, state: State) -> Value:
+        """``backward`` of an object that was not read (an engine, a scaler) runs one through what it is given."""
+        self.backward(union([method.receiver, *args.all()]), at, state)
+        return self.call_unseen(method, args, at, state, "`.backward` was not read")
 
     def clears_unknown(self, method: Method, at: int) -> None:
         """``zero_grad`` of something unknown, or ``p.grad.zero_()``, clears gradients of something."""

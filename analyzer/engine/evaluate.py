@@ -492,8 +492,8 @@ class Expressions(Machine):
         kind: Any = "data" if "data" in kinds else "range" if "range" in kinds else "other"
         note = "the loop iterates over this"
         if any(isinstance(case, (Unknown, Method)) for case in iterable.cases):
-            return Loop(self.site(at), kind, start(self.site(at), note, Gap.CONVENTION))
-        return Loop(self.site(at), kind, iterable.trace or start(self.site(at), note))
+            return Loop(self.site(at), kind, start(self.site(at), note, Gap.CONVENTION), depth=len(self.calls))
+        return Loop(self.site(at), kind, iterable.trace or start(self.site(at), note), depth=len(self.calls))
 
     def loop_kind(self, case: Value) -> str:
         if isinstance(case, Ref):
@@ -515,10 +515,11 @@ class Expressions(Machine):
         held = tuple(case for case in self.deep(value, state) if carries(case))
         if held:
             obj = self.obj(ref)
+            reach = self.loops_outside if self.forwards else len(self.loops)
             self.emit(
                 Store, node.at if at is None else at, held[0].trace, held=held, value=value, value_at=node.at,
                 into=ref.obj,
-                how=how, is_carried=len(obj.loops) < len(self.loops) and obj.forwards == 0, freed="maybe",
+                how=how, is_carried=len(obj.loops) < reach and obj.forwards == 0, freed="maybe",
                 place=obj.trace,
             )  # fmt: skip
 

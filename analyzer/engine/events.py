@@ -16,6 +16,15 @@ class Loop:
     site: Site
     kind: Literal["data", "range", "while", "other", "framework"]
     trace: Trace
+    part: str = ""
+    """Keeps apart the loops of a framework that one place stands for."""
+    depth: int = field(default=0, compare=False)
+    """How many calls deep the loop is."""
+
+    @property
+    def key(self) -> tuple[Site, str]:
+        """Which loop it is."""
+        return self.site, self.part
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

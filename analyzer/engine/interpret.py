@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from analyzer.engine.calls import GRAD_OFF, Calls, frame_for
-from analyzer.engine.evaluate import carries
+from analyzer.engine.evaluate import CONTAINERS, carries
 from analyzer.engine.events import Clear, Escape, Loop, Store
 from analyzer.engine.machine import MAX_DEPTH, Args, Frame, OutOfBudget, unseen
 from analyzer.engine.state import FALSE, Place, State, merge, merge_two, same
@@ -42,6 +42,7 @@ from analyzer.syntax import ir
 from analyzer.syntax.scope import dotted, walk
 
 MAX_PASSES = 4
+_EXITS = {"exit", "quit", "sys.exit", "os._exit"}
 T = TypeVar("T")
 
 
@@ -58,9 +59,16 @@ class Interpreter(Calls):
 
     # --- simple statements ------------------------------------------------------------------------------------
 
-    def evaluate_only(self, node: ir.Evaluate, state: State) -> State:
+    def evaluate_only(self, node: ir.Evaluate, state: State) -> State | None:
         self.evaluate(node.value, state)
-        return state
+        return None if isinstance(node.value, ir.Call) and self.ends_process(node.value, state) else state
+
+    def ends_process(self, node: ir.Call, state: State) -> bool:
+        """Whether control never comes back from a call: ``sys.exit()``."""
+        if dotted(node.callee) not in _EXITS:
+            return False
+        callee = self.evaluate(node.callee, state)
+        return isinstance(callee, External) and callee.name.removeprefix("builtins.") in _EXITS
 
     def assign_all(self, node: ir.Assign, state: State) -> State:
         if node.value is None:
@@ -85,7 +93,7 @@ class Interpreter(Calls):
     def by_use(self, target: ir.Expr, value: Value, at: int) -> Value:
         """What an unknown value is used for says what it is: ``.backward()`` is called on tensors with a graph."""
         uses = self.uses_of(dotted(target))
-        if isinstance(value, Unknown) and not value.roots and (kind := kind_by_use(uses)):
+        if is_blank(value) and (kind := kind_by_use(uses)):
             note = f"used as {'an optimizer' if kind == 'Optimizer' else 'a module'}"
             return self.create(("use", dotted(target)), at, kind, note, gap=Gap.CONVENTION)
         if not any(use in uses for use in ("backward", "backward(…)")):
@@ -139,10 +147,17 @@ class Interpreter(Calls):
                 self.emit(Clear, at, None, modules=modules)
             elif isinstance(case, (Ref, PyModule, Class)):
                 obj = case.obj if isinstance(case, Ref) else case.scope
+                self.replaced(state.get((obj, target.attr)), value)
                 state.set((obj, target.attr), value)
             elif isinstance(case, Tensor) and target.attr == "requires_grad" and truth(value) is False:
                 for module in case.param_of:
                     state.set((module, "is frozen"), const(True))
+
+    def replaced(self, held: Value | None, value: Value) -> None:
+        """An attribute gets another container: the one before is given up, with what it keeps."""
+        for case in held.cases if held is not None else ():
+            if isinstance(case, Ref) and self.obj(case).kind in CONTAINERS and case not in value.cases:
+                self.emptied.setdefault(case.obj, set()).add(self.loops)
 
     def assign_item(self, target: ir.Subscript, value: Value, state: State, at: int) -> None:
         receiver, index = self.evaluate(target.value, state), self.evaluate(target.index, state)
@@ -187,7 +202,8 @@ class Interpreter(Calls):
         """``total += loss``: carried when what is added to already holds an earlier iteration's sum."""
         tag = ("accumulator", self.site(node.at))
         carried = any(isinstance(case, (Tensor, Unknown)) and tag in case.via for case in left.cases)
-        carried = carried and (self.forwards == 0 or isinstance(node.target, ir.Attribute))
+        inner = self.forwards and len(self.loops) > self.loops_outside  # one pass sums up its own layers
+        carried = carried and not inner and (self.forwards == 0 or isinstance(node.target, ir.Attribute))
         trace = start(self.site(node.at), "added to what earlier iterations left")
         self.emit(
             Store, node.at, next((case.trace for case in value.cases if carries(case)), value.trace), value=value,
@@ -249,7 +265,7 @@ class Interpreter(Calls):
         return self.loop(loop, begin, node.body, node.orelse, state)
 
     def while_(self, node: ir.While, state: State) -> State | None:
-        loop = Loop(self.site(node.at), "while", start(self.site(node.at), "the loop"))
+        loop = Loop(self.site(node.at), "while", start(self.site(node.at), "the loop"), depth=len(self.calls))
         return self.loop(loop, lambda head: void(self.evaluate(node.test, head)), node.body, node.orelse, state)
 
     def loop(
@@ -516,6 +532,7 @@ class Interpreter(Calls):
         """Arguments to parameters; what is missing takes its default, or is unknown."""
         given = (func.bound, *args.positional) if func.bound is not None else args.positional
         position = 0
+        self.frames.append(frame)
         for param in func.node.params:
             place = (frame.scope, param.name)
             value = args.keywords.get(param.name)
@@ -528,7 +545,11 @@ class Interpreter(Calls):
                 position += 1
             if value is None and param.default is not None:
                 value = state.get((func.scope, f"default {func.node.at} {param.name}"))
-            state.set(place, value or unseen(f"argument `{param.name}`", self.site(func.node.at)))
+            value = value or unseen(f"argument `{param.name}`", self.site(func.node.at))
+            if is_blank(value):
+                value = self.by_use(ir.Name(param.at, param.name), value, param.at)
+            state.set(place, value)
+        self.frames.pop()
 
     def load_module(self, path: str, state: State) -> ObjectId | None:
         """Run the body of a file of the tree once."""
@@ -567,20 +588,30 @@ class Interpreter(Calls):
         """The IR of a file; the program provides it."""
         raise NotImplementedError
 
-    def entry(self, func: Func, this: Value | None, state: State) -> None:
-        """Run a function that nobody calls, its parameters typed by annotation and use."""
+    def entry(self, func: Func, this: Value | None, state: State, gives_loss: bool = False) -> None:
+        """Run a function that nobody calls, its parameters typed by annotation and use. `gives_loss`: its caller, a
+        framework, runs a backward pass through what it returns."""
         assert isinstance(func.node, ir.FunctionDef)
         params: dict[str, Value] = {}
         self.frames.append(Frame(func.scope, func.path, None, None))
         for param in func.node.params[1 if this is not None else 0 :]:
             params[param.name] = parameter_value(self, param, func.node, state)
         first = {func.node.params[0].name: this} if this is not None and func.node.params else {}
-        self.returned(self.run_function(func, Args((), {**first, **params}), func.node.at, state), func.node.at, state)
+        result = self.run_function(func, Args((), {**first, **params}), func.node.at, state)
+        if gives_loss:
+            self.backward(result, func.node.at, state)
+        else:
+            self.returned(result, func.node.at, state)
         self.frames.pop()
 
 
 def void(value: object) -> None:
     """Evaluate for the effect."""
+
+
+def is_blank(value: Value) -> bool:
+    """Whether all that is known of a value is where it came from: unknown, or an element of what a loop runs over."""
+    return (isinstance(value, Unknown) or (isinstance(value, Tensor) and value.is_batch)) and not value.roots
 
 
 def batch(value: Value) -> Value:

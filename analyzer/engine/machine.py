@@ -80,6 +80,7 @@ class Machine(ABC):
         self.calls: tuple[Site, ...] = ()
         self.frames: list[Frame] = []
         self.forwards = 0
+        self.loops_outside = 0
         self.captured: dict[ir.FunctionDef, bool] = {}
         self.class_uses: dict[ir.ClassDef, dict[str, frozenset[str]]] = {}
         self.called: set[tuple[str, int]] = set()

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import ast
+import re
 import warnings
 from collections.abc import Iterator
 from typing import TypeVar
 
 import libcst as cst
 
+from analyzer.engine.calls import GRAD_OFF
 from analyzer.engine.events import Backward, Escape, Event, Loop
+from analyzer.engine.hooks import Hook, hooks_of, loops_around
 from analyzer.engine.interpret import Interpreter
 from analyzer.engine.machine import Frame, OutOfBudget
-from analyzer.engine.state import Base, State
+from analyzer.engine.state import TRUE, Base, State
 from analyzer.engine.trace import Site
-from analyzer.engine.values import Class, Func, ObjectId, Value
+from analyzer.engine.values import Class, Func, ObjectId, Ref, Value, truth
 from analyzer.findings import Skipped
 from analyzer.knowledge.schema import Knowledge
 from analyzer.nesting import too_deep
@@ -26,6 +29,7 @@ from analyzer.syntax.problems import syntax_problem
 E = TypeVar("E", bound=Event)
 BUDGET = 40_000
 """Steps for one target file with everything it reaches; no entry of it gets more than `ENTRY_BUDGET`."""
+_GRAD_WORDS = re.compile(rb"no_grad|inference_mode|set_grad_enabled")
 ENTRY_BUDGET = 15_000
 
 
@@ -37,6 +41,7 @@ class Program(Interpreter):
         self.sources = sources
         self.skipped: list[Skipped] = []
         self.budget_left = BUDGET
+        self.entries: dict[Site, str] = {}
 
     def unit(self, path: str) -> ir.Unit | None:
         return self.sources.unit(path)
@@ -86,27 +91,49 @@ class Program(Interpreter):
             for method in held.cases
             if isinstance(method, Func) and isinstance(method.node, ir.FunctionDef)
         ]
-        todo = [method for method in methods if (method.path, method.node.at) not in self.called]
+        hooks = hooks_of(cls)
+        todo = [m for m in methods if (m.path, m.node.at) not in self.called or name_of(m) in hooks]
         if not todo:
             return
+        todo += [m for m in methods if name_of(m) == "__init__" and m not in todo]  # what the others find in `self`
         self.frames.append(Frame(cls.scope, cls.path, None, None, cls))
         this = self.create(("instance of", cls.node.at), cls.node.at, self.kind_of(cls), "an instance", cls=cls)
         self.frames.pop()
         called = self.names_called(cls.path)
-        todo.sort(key=lambda method: _order(getattr(method.node, "name", ""), called))
+        todo.sort(key=lambda method: _order(name_of(method), called))
         for method in todo:
-            if (method.path, method.node.at) not in self.called:
+            name, hook = name_of(method), hooks.get(name_of(method))
+            if hook is not None:
+                self.run_hook(method, this, cls, hook, state)
+            elif (method.path, method.node.at) not in self.called or name == "__init__":
                 self.run_entry(method, this, state)
 
+    def run_hook(self, func: Func, this: Ref, cls: Class, hook: Hook, state: State) -> None:
+        """A method that a framework calls in its loop."""
+        start = state.fork()
+        self.loops = loops_around(self, cls, hook)
+        if hook.is_evaluation:
+            start.set(GRAD_OFF, TRUE)
+            self.switch(this, "is eval", TRUE, start)
+        is_manual = truth(start.get((this.obj, "automatic_optimization")) or TRUE) is False
+        gives_loss = hook.gives_loss and not is_manual
+        self.guarded(func.path, lambda: self.entry(func, this, start, gives_loss))
+        self.reset()
+
+    def reset(self) -> None:
+        """Back to no context at all."""
+        self.frames.clear()
+        self.loops, self.calls, self.guards, self.forwards = (), (), (), 0
+
     def run_entry(self, func: Func, this: Value | None, state: State) -> None:
-        name = getattr(func.node, "name", "")
-        self.forwards = 1 if this is not None and name == "forward" else 0
+        name = name_of(func)
+        self.entries[Site(func.path, func.node.at)] = name
+        self.forwards, self.loops_outside = 1 if this is not None and name == "forward" else 0, 0
         start = state.fork()
         self.guarded(func.path, lambda: self.entry(func, this, start))
         if this is not None and name == "__init__":
             state.held = start.held
-        self.frames.clear()
-        self.loops, self.calls, self.guards, self.forwards = (), (), (), 0
+        self.reset()
 
     def guarded(self, path: str, action: object) -> None:
         """One of the named boundaries: what breaks on one entry is noted, the others run."""
@@ -131,8 +158,8 @@ class Program(Interpreter):
 
     def within(self, kind: type[E], loops: tuple[Loop, ...]) -> Iterator[E]:
         """The events of one kind that happen inside these loops."""
-        sites = tuple(loop.site for loop in loops)
-        return (event for event in self.of(kind) if tuple(loop.site for loop in event.loops[: len(sites)]) == sites)
+        keys = tuple(loop.key for loop in loops)
+        return (event for event in self.of(kind) if tuple(loop.key for loop in event.loops[: len(keys)]) == keys)
 
     def consumed(self, tag: object) -> Backward | None:
         """A backward pass through what a container or accumulator holds."""
@@ -142,9 +169,20 @@ class Program(Interpreter):
         """An unseen call that a container, or a tensor out of it, is handed to."""
         return next((event for event in self.of(Escape) if tag in event.objects or tag in event.via), None)
 
+    def is_called_without_grad(self, event: Event) -> bool:
+        """Whether an event was reached through an entry that another file of the tree names, where gradients are
+        switched off: its caller, which was not seen, may do so around the call."""
+        name = self.entries.get(event.calls[0]) if event.calls else None
+        return name is not None and any(self.project.naming(name, event.calls[0].path, _GRAD_WORDS))
+
     def disjoint(self, one: frozenset[ObjectId], other: frozenset[ObjectId]) -> bool:
         """Whether two known sets of modules share none."""
         return bool(one) and bool(other) and not one & other
+
+
+def name_of(func: Func) -> str:
+    """The name of a function; a lambda has none."""
+    return getattr(func.node, "name", "")
 
 
 def _order(name: str, called: frozenset[str]) -> int:

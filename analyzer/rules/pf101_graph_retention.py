@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from analyzer.engine.events import Backward, Loop, Store
+from analyzer.engine.events import Backward, Forward, Loop, Store
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap, Trace
 from analyzer.engine.values import Tensor, Unknown, nested
@@ -51,14 +51,14 @@ class GraphRetention(Rule):
     def check(self, program: Program, report: Report) -> None:
         """A store that is carried over a loop, of a tensor whose graph no backward consumes."""
         for store in program.of(Store):
-            loops = _carrying(program, store)
+            loops = _still_full(program, store, _carrying(program, store))
             carrier = _carrier(program, store)
             if not loops or carrier is None or program.consumed(store.into):
                 continue
-            if _is_emptied(program, store, loops):
+            if not _is_made_anew(program, carrier, loops):
                 continue
             freed = _freed_by(program, store, carrier, loops)
-            gaps = [] if freed else _gaps(program, store, carrier)
+            gaps = [] if freed else _gaps(program, store, carrier, loops)
             because = [
                 trace for trace in (carrier.trace, freed.trace if freed else None, loops[0].trace, store.place) if trace
             ]
@@ -77,8 +77,7 @@ def _carrying(program: Program, store: Store) -> tuple[Loop, ...]:
     if not store.is_carried:
         return ()
     born = len(program.objects[store.into].loops) if isinstance(store.into, int) else _accumulator_depth(program, store)
-    loops = store.loops[born:]
-    return loops if any(loop.kind in {"data", "range", "while", "framework"} for loop in loops) else ()
+    return grown_over(store.loops[born:])
 
 
 def _accumulator_depth(program: Program, store: Store) -> int:
@@ -97,13 +96,27 @@ def _carrier(program: Program, store: Store) -> Tensor | Unknown | None:
     return found[0] if found else None
 
 
-def _is_emptied(program: Program, store: Store, loops: tuple[Loop, ...]) -> bool:
+def _still_full(program: Program, store: Store, loops: tuple[Loop, ...]) -> tuple[Loop, ...]:
+    """The carrying loops inside of which nothing empties the container: it grows over these."""
     if not isinstance(store.into, int):
-        return False
+        return loops
     if program.objects[store.into].is_bounded:
-        return True
-    sites = {loop.site for loop in loops}
-    return any(sites & {loop.site for loop in nest} for nest in program.emptied.get(store.into, ()))
+        return ()
+    keys = {loop.key for nest in program.emptied.get(store.into, ()) for loop in nest}
+    inner = [index for index, loop in enumerate(loops) if loop.key in keys]
+    return grown_over(loops[inner[-1] + 1 :] if inner else loops)
+
+
+def grown_over(loops: tuple[Loop, ...]) -> tuple[Loop, ...]:
+    """Loops whose iterations can be batches, epochs or steps; over others nothing piles up."""
+    return loops if any(loop.kind in {"data", "range", "while", "framework"} for loop in loops) else ()
+
+
+def _is_made_anew(program: Program, carrier: Tensor | Unknown, loops: tuple[Loop, ...]) -> bool:
+    """Whether the iterations make graphs of their own: keeping parts of one earlier graph keeps that one only."""
+    keys = {loop.key for loop in loops}
+    around = [event.loops for event in program.of(Forward) if event.site in carrier.roots]
+    return not around or any(loop.key in keys for nest in around for loop in nest)
 
 
 def _freed_by(program: Program, store: Store, carrier: Tensor | Unknown, loops: tuple[Loop, ...]) -> Backward | None:
@@ -113,9 +126,12 @@ def _freed_by(program: Program, store: Store, carrier: Tensor | Unknown, loops: 
     return None
 
 
-def _gaps(program: Program, store: Store, carrier: Tensor | Unknown) -> list[Gap]:
+def _gaps(program: Program, store: Store, carrier: Tensor | Unknown, loops: tuple[Loop, ...]) -> list[Gap]:
     """What could still consume an unfreed graph without our seeing it."""
     gaps = [] if isinstance(carrier, Tensor) and carrier.graph == "yes" else [Gap.UNSEEN]
+    around = store.loops[: len(store.loops) - len(loops) + 1]
+    if any(not event.is_known for event in program.within(Backward, around)):
+        gaps.append(Gap.UNSEEN)
     if program.escapes(store.into):
         gaps.append(Gap.UNSEEN)
     return gaps

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from analyzer.engine.events import Backward, Forward
+from analyzer.engine.events import Backward, Escape, Forward, Loop
 from analyzer.engine.program import Program
-from analyzer.engine.trace import Site
+from analyzer.engine.trace import Gap, Site
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
 
@@ -47,24 +47,42 @@ class EvalWithoutNoGrad(Rule):
     since = "0.1"
 
     def check(self, program: Program, report: Report) -> None:
-        """A forward in eval mode, over data, with gradients on, in a loop without a backward: the "
-        "first of each loop."""
+        """A forward in eval mode, over batches, with gradients on, in a loop without a backward: the first of each
+        loop."""
         seen: set[Site] = set()
         for forward in program.of(Forward):
-            data = [index for index, loop in enumerate(forward.loops) if loop.kind == "data"]
-            if not data or forward.mode is None:
+            nest = _over_batches(forward)
+            if not nest or forward.mode is None or nest[-1].site in seen:
                 continue
             if (forward.is_eval, forward.grad, forward.has_graph) != ("yes", "yes", "yes"):
                 continue
-            nest = forward.loops[: data[-1] + 1]
             used = any(forward.site in event.roots for event in program.of(Backward))
-            if used or any(program.within(Backward, nest)) or nest[-1].site in seen:
+            if used or any(program.within(Backward, nest)):
                 continue
             seen.add(nest[-1].site)
+            inside = forward.calls[nest[-1].depth :]
             report(
-                forward.site,
+                inside[0] if inside and nest[-1].kind != "framework" else forward.site,
                 "This forward pass in evaluation mode {does build} an autograd graph that no "
                 "backward pass uses: `eval()` "
                 "does not turn gradients off. Wrap the loop in `torch.no_grad()` or `torch.inference_mode()`.",
                 because=[forward.mode, nest[-1].trace, forward.trace],
+                gaps=_gaps(program, forward),
             )
+
+
+def _over_batches(forward: Forward) -> tuple[Loop, ...]:
+    """The loops around a forward up to the one over batches: over data, or else the innermost counted one."""
+    for kinds in ({"data", "framework"}, {"range", "while"}):
+        found = [index for index, loop in enumerate(forward.loops) if loop.kind in kinds]
+        if found:
+            return forward.loops[: found[-1] + 1]
+    return ()
+
+
+def _gaps(program: Program, forward: Forward) -> list[Gap]:
+    """An unseen caller may have turned gradients off, or, seldom, want the gradient of what is returned."""
+    if program.is_called_without_grad(forward):
+        return [Gap.UNSEEN]
+    returned = any(forward.site in event.roots for event in program.of(Escape) if event.how == "return")
+    return [Gap.CONVENTION] if returned else []

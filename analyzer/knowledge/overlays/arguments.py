@@ -24,7 +24,8 @@ def make_parser(machine: Calls, args: Args, at: int, state: State) -> Value:
 
 
 def add_argument(machine: Calls, ref: Ref, args: Args, at: int, state: State) -> Value:
-    """One option: its value from the command line, else its default."""
+    """One option: its value from the command line, else its default. A rule must hold for every command line, so only
+    a caller that asks for values (the estimator) is told the default."""
     names = [str(case.value) for value in args.positional for case in value.cases if isinstance(case, Const)]
     if not names:
         return Scalar()
@@ -32,7 +33,9 @@ def add_argument(machine: Calls, ref: Ref, args: Args, at: int, state: State) ->
     given_dest = args.keywords.get("dest")
     dest = str(given_dest.value) if isinstance(given_dest, Const) else long.lstrip("-").replace("-", "_")
     default = _default(machine, args, long, at, state)
-    state.set((ref.obj, dest), _given(machine, args, names, default, at, state))
+    value = _given(machine, args, names, default, at, state)
+    is_open = isinstance(value, Const) and not machine.wanted and not machine.argv
+    state.set((ref.obj, dest), Scalar("option", trace=value.trace) if is_open else value)
     return Scalar()
 
 
