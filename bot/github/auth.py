@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from github import Auth
 
 from bot.errors import InputError
-from bot.github.errors import Invalid, NotFound
+from bot.github.errors import Gone, Invalid, NotFound
 from bot.github.retry import Api
 from bot.settings import WorkerSettings
 from bot.store import DAY, Client, Keys
@@ -85,7 +85,7 @@ class AppCredentials:
         try:
             answer = self._api.write("POST", f"/app/installations/{installation_id}/access_tokens", body)
         except NotFound:
-            raise InputError(f"installation {installation_id} does not exist (any more)") from None
+            raise Gone(f"installation {installation_id} does not exist (any more)") from None
         except Invalid as error:
             raise InputError(f"the installation has not accepted a permission the app needs: {error.message}") from None
         ends = datetime.fromisoformat(str(answer["expires_at"]).replace("Z", "+00:00")).timestamp()

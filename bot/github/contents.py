@@ -9,20 +9,26 @@ import base64
 import hashlib
 import io
 import json
+import logging
 import tarfile
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bot.github.errors import NotFound, Refused
+from bot.github.errors import Forbidden, NotFound, Refused
 from bot.github.retry import Api
 from bot.store import BLOB_MAX_BYTES, BLOB_TTL, TREE_TTL, Client, Keys
 
-BATCH = 50
+_log = logging.getLogger("preflight.github")
+BATCH = 200
+BATCH_BYTES = 4 << 20
+"""Of one GraphQL query: blobs, and their bytes."""
 _GRAPHQL_MAX_BYTES = 256 * 1024  # GraphQL cuts the text of larger blobs
 _TARBALL_FROM = 300
 """Missing blobs from which one tarball is cheaper than batches."""
+_TARBALL_FROM_SINGLE = 12
+"""Blobs that no batch gave (large, or not UTF-8) from which a tarball is cheaper than one request for each."""
 _TARBALL_MAX_BYTES = 200 * 1024 * 1024
 MAX_FILE_BYTES = 5 * 1024 * 1024
 
@@ -80,14 +86,39 @@ class Contents:
         wanted = {entry.sha: entry for entry in entries if entry.size <= MAX_FILE_BYTES}
         found = self._cached(wanted)
         missing = [entry for sha, entry in wanted.items() if sha not in found]
-        if len(missing) >= _TARBALL_FROM:
+        has_asked_for_all = len(missing) >= _TARBALL_FROM
+        if has_asked_for_all:
             found |= self._keep(self._tarball(commit, {entry.sha for entry in missing}))
-            missing = [entry for entry in missing if entry.sha not in found]
-        small = [entry.sha for entry in missing if entry.size <= _GRAPHQL_MAX_BYTES]
-        for start in range(0, len(small), BATCH):
-            found |= self._keep(self._batch(small[start : start + BATCH]))
-        rest = [entry.sha for entry in missing if entry.sha not in found]
-        return found | self._keep({sha: content for sha in rest if (content := self._one(sha)) is not None})
+        for batch in _batches([entry for entry in missing if entry.sha not in found]):
+            found |= self._keep(self._batch(batch))
+        rest = {entry.sha for entry in missing} - found.keys()
+        if len(rest) >= _TARBALL_FROM_SINGLE and not has_asked_for_all:
+            found |= self._keep(self._tarball(commit, rest))
+        return found | self._keep(
+            {sha: content for sha in sorted(rest - found.keys()) if (content := self._one(sha)) is not None}
+        )
+
+    def files_at(self, commit: str, paths: Collection[str]) -> dict[str, bytes]:
+        """A few small files of a commit by path, in one query; those that are there."""
+        fields = " ".join(
+            f"f{i}: object(expression: {json.dumps(f'{commit}:{path}')}) {{ ... on Blob {{ oid text }} }}"
+            for i, path in enumerate(paths)
+        )
+        objects = self._query(fields)
+        if not objects:
+            listed = {path: entry for path, entry in self.tree(commit).files.items() if path in paths}
+            blobs = self.blobs(listed.values(), commit)
+            return {path: blobs[entry.sha] for path, entry in listed.items() if entry.sha in blobs}
+        entries = {path: objects.get(f"f{i}") or {} for i, path in enumerate(paths)}
+        found: dict[str, bytes] = {}
+        for path, entry in entries.items():
+            text, sha = entry.get("text"), entry.get("oid")
+            content = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else None
+            if sha and (content is None or blob_id(content) != sha):
+                content = self._one(str(sha))
+            if content is not None:
+                found[path] = content
+        return found
 
     def _cached(self, wanted: Mapping[str, Entry]) -> dict[str, bytes]:
         shas = list(wanted)
@@ -111,36 +142,58 @@ class Contents:
     def _batch(self, shas: Sequence[str]) -> dict[str, bytes]:
         """One query. `text` is null for binary blobs and not exact for other encodings: those fail the hash."""
         fields = " ".join(f'b{i}: object(oid: "{sha}") {{ ... on Blob {{ text }} }}' for i, sha in enumerate(shas))
+        repository = self._query(fields)
+        texts = ((sha, (repository.get(f"b{i}") or {}).get("text")) for i, sha in enumerate(shas))
+        return {sha: text.encode("utf-8", "surrogatepass") for sha, text in texts if isinstance(text, str)}
+
+    def _query(self, fields: str) -> Mapping[str, Any]:
+        """Objects of the repository by alias; nothing where GraphQL refuses: REST is the fallback."""
         query = f"query($owner: String!, $name: String!) {{ repository(owner: $owner, name: $name) {{ {fields} }} }}"
         owner, name = self._full_name.split("/")
         try:
-            repository = self._api.graphql(query, {"owner": owner, "name": name}).get("repository") or {}
+            return self._api.graphql(query, {"owner": owner, "name": name}).get("repository") or {}
         except Refused:
-            return {}  # REST is the fallback
-        texts = ((sha, (repository.get(f"b{i}") or {}).get("text")) for i, sha in enumerate(shas))
-        return {sha: text.encode("utf-8", "surrogatepass") for sha, text in texts if isinstance(text, str)}
+            return {}
 
     def _one(self, sha: str) -> bytes | None:
         try:
             answer = self._api.get(f"/repos/{self._full_name}/git/blobs/{sha}")
-        except NotFound:
+        except (NotFound, Forbidden):  # 403: too large for this API
             return None
         return base64.b64decode(answer["content"])
 
     def _tarball(self, commit: str, wanted: set[str]) -> dict[str, bytes]:
         """Read in memory; names in the archive are never used as paths."""
         try:
-            packed = self._api.download(f"/repos/{self._full_name}/tarball/{commit}")
+            packed = self._api.download(f"/repos/{self._full_name}/tarball/{commit}", _TARBALL_MAX_BYTES)
         except Refused:
             return {}
         found: dict[str, bytes] = {}
         total = 0
-        with tarfile.open(fileobj=io.BytesIO(packed), mode="r:gz") as archive:
-            for member in archive:
-                total += member.size
-                if total > _TARBALL_MAX_BYTES:
-                    break
-                stream = archive.extractfile(member) if member.isfile() and member.size <= MAX_FILE_BYTES else None
-                if stream is not None and blob_id(content := stream.read()) in wanted:
-                    found[blob_id(content)] = content
+        try:
+            with tarfile.open(fileobj=io.BytesIO(packed), mode="r:gz") as archive:
+                for member in archive:
+                    total += member.size
+                    if total > _TARBALL_MAX_BYTES:
+                        break
+                    stream = archive.extractfile(member) if member.isfile() and member.size <= MAX_FILE_BYTES else None
+                    if stream is not None and blob_id(content := stream.read()) in wanted:
+                        found[blob_id(content)] = content
+        except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
+            _log.warning("tarball of %s not read to its end: %s", commit, type(error).__name__)
         return found
+
+
+def _batches(entries: Iterable[Entry]) -> list[list[str]]:
+    """Blob ids by query, within `BATCH` and `BATCH_BYTES`; those that GraphQL would cut are in none."""
+    batches: list[list[str]] = [[]]
+    size = 0
+    for entry in entries:
+        if entry.size > _GRAPHQL_MAX_BYTES:
+            continue
+        if batches[-1] and (len(batches[-1]) >= BATCH or size + entry.size > BATCH_BYTES):
+            batches.append([])
+            size = 0
+        batches[-1].append(entry.sha)
+        size += entry.size
+    return [batch for batch in batches if batch]

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from bot.errors import PreflightError, Unavailable
+from bot.errors import InputError, PreflightError, Unavailable
 from bot.redact import redact
 
 _FIRST_BACKOFF = 60.0  # GitHub: without a header wait at least one minute
@@ -36,6 +36,10 @@ class NotFound(Refused):
 
 class Invalid(Refused):
     """422: GitHub understood and does not want it."""
+
+
+class Gone(InputError):
+    """The installation does not exist any more: nobody waits for anything of ours there."""
 
 
 class RateLimited(Unavailable):

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, cast, get_args
+from urllib.parse import quote
 
 from bot.github.auth import AppCredentials
 from bot.github.checks import Checks
@@ -28,7 +29,11 @@ MAX_FILES = 3_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PullInfo:
-    """``GET /pulls/{n}``, as much as we read of it. `num_files` is GitHub's count, also beyond what it lists."""
+    """``GET /pulls/{n}``, as much as we read of it.
+
+    `num_files` is GitHub's count, also beyond what it lists; `num_comments` are those of the conversation. Where GitHub
+    leaves a number of comments out there may be some.
+    """
 
     number: int
     author: str
@@ -39,6 +44,8 @@ class PullInfo:
     base_sha: str
     head_sha: str
     num_files: int
+    num_comments: int
+    num_review_comments: int
     full_name: str
     web_url: str
 
@@ -98,7 +105,7 @@ class Gateway:
     def permission(self, login: str) -> str:
         """``admin``, ``write``, ``read`` or ``none`` (maintain counts as write, triage as read)."""
         try:
-            return str(self._api.get(f"{self._repo}/collaborators/{login}/permission")["permission"])
+            return str(self._api.get(f"{self._repo}/collaborators/{quote(login, safe='')}/permission")["permission"])
         except NotFound:
             return "none"
 
@@ -115,6 +122,8 @@ def _pull(document: Mapping[str, Any]) -> PullInfo:
         base_sha=str(base["sha"]),
         head_sha=str(document["head"]["sha"]),
         num_files=int(document.get("changed_files", 0)),
+        num_comments=int(document.get("comments", 1)),
+        num_review_comments=int(document.get("review_comments", 1)),
         full_name=str(base["repo"]["full_name"]),
         web_url=str(document["html_url"]).split(f"/{base['repo']['full_name']}/")[0],
     )

@@ -22,7 +22,7 @@ from bot.github.errors import BadCredentials, GitHubDown, RateLimited, Refused, 
 
 T = TypeVar("T")
 API_VERSION = "2022-11-28"
-_ACCEPT = {"Accept": "application/json"}
+_ACCEPT = {"Accept": "application/vnd.github+json"}
 _TIMEOUT = 20
 _WRITE_ATTEMPTS = 3
 
@@ -121,19 +121,30 @@ class Api:
             raise Refused(200, f"GraphQL: {json.dumps(errors)[:300]}")
         return data
 
-    def download(self, path: str) -> bytes:
-        """The bytes behind a redirect (a tarball). The credential does not follow it to another host."""
+    def download(self, path: str, most: int) -> bytes:
+        """At most `most` bytes behind a redirect (a tarball). The credential does not follow it to another host."""
         url = self._base_url + path
         token = self._auth(False)
         headers = {"Authorization": f"{token.token_type} {token.token}", "X-GitHub-Api-Version": API_VERSION}
         self.calls += 1
         try:
-            answer = requests.get(url, headers=headers, timeout=60, verify=self._verify)
+            with requests.Session() as session:
+                session.trust_env = False  # a .netrc would replace our credential
+                session.proxies = requests.utils.get_environ_proxies(url)
+                answer = session.get(url, headers=headers, timeout=60, verify=self._verify, stream=True)
+                return self._received(answer, most)
         except requests.RequestException as error:
             raise GitHubDown(f"no answer from GitHub ({type(error).__name__})") from None
+
+    def _received(self, answer: requests.Response, most: int) -> bytes:
         if answer.status_code != 200:
             raise error_for(answer.status_code, {k.lower(): v for k, v in answer.headers.items()}, answer.text)
-        return answer.content
+        content = b""
+        for chunk in answer.iter_content(1 << 20):
+            content += chunk
+            if len(content) > most:
+                raise Refused(200, f"more than {most} bytes")
+        return content
 
     def _call(
         self,

@@ -39,28 +39,28 @@ class Conversation:
         """Every comment of the conversation that is ours."""
         return self._own(f"{self._repo}/issues/{number}/comments")
 
-    def upsert(self, number: int, marker: str, text: str) -> None:
-        """One comment that starts with `marker`: created, edited where it differs, never repeated."""
-        body = limits.body(text if marker in text else f"{marker}\n{text}")
+    def upsert(self, number: int, marker: str, text: str, *, is_new: bool = False) -> None:
+        """One comment that starts with `marker`: created, edited where it differs, never repeated.
+
+        `is_new` where the caller knows that the conversation is empty.
+        """
+        body = _marked(marker, text)
 
         def look() -> Posted | None:
-            return next((comment for comment in self.own_comments(number) if marker in comment.body), None)
+            return next((comment for comment in self.own_comments(number) if comment.body.startswith(marker)), None)
 
-        present = look()
+        present = None if is_new else look()
         if present is None:
             look_then_write(lambda: self._comment(number, body), look)
-        elif present.body != body:
-            path = f"{self._repo}/issues/comments/{present.id}"
-            look_then_write(lambda: bool(self._api.write("PATCH", path, {"body": body})), lambda: None)
+        else:
+            self._edit(present, body)
 
     def edit_existing(self, number: int, marker: str, text: str) -> None:
         """Edit our comment that holds `marker`; without one nothing is said."""
-        if self.has_comment(number, marker):
-            self.upsert(number, marker, text)
-
-    def has_comment(self, number: int, marker: str) -> bool:
-        """Whether a comment of ours holds `marker`."""
-        return any(marker in comment.body for comment in self.own_comments(number))
+        for present in self.own_comments(number):
+            if present.body.startswith(marker):
+                self._edit(present, _marked(marker, text))
+                return
 
     def react(self, comment_id: int, content: str) -> None:
         """A reaction on a conversation comment; GitHub answers 200 where it is there already."""
@@ -90,9 +90,8 @@ class Conversation:
 
         def look() -> bool | None:
             if comments:
-                wanted = {comment.fingerprint for comment in comments}
-                there = "\n".join(comment.body for comment in self.own_review_comments(number))
-                return all(fingerprint in there for fingerprint in wanted) or None
+                there = {_first_line(comment.body) for comment in self.own_review_comments(number)}
+                return all(_first_line(comment.body) in there for comment in comments) or None
             reviews = self._api.pages(f"{self._repo}/pulls/{number}/reviews")
             return any(entry["body"] == document["body"] and self._is_own(entry) for entry in reviews) or None
 
@@ -136,6 +135,11 @@ class Conversation:
             if entry["state"] == "PENDING" and self._is_own(entry):
                 self._api.write("DELETE", f"{path}/{entry['id']}")
 
+    def _edit(self, present: Posted, body: str) -> None:
+        if present.body != body:
+            path = f"{self._repo}/issues/comments/{present.id}"
+            look_then_write(lambda: bool(self._api.write("PATCH", path, {"body": body})), lambda: None)
+
     def _comment(self, number: int, body: str) -> Posted:
         return _posted(self._api.write("POST", f"{self._repo}/issues/{number}/comments", {"body": body}))
 
@@ -145,6 +149,16 @@ class Conversation:
     def _is_own(self, entry: Mapping[str, Any]) -> bool:
         user = entry.get("user") or {}
         return user.get("type") == "Bot" and user.get("login") == self._login()
+
+
+def _marked(marker: str, text: str) -> str:
+    """A marker counts at the start only: further down it could be the name of somebody's file."""
+    return limits.body(text if text.startswith(marker) else f"{marker}\n{text}")
+
+
+def _first_line(body: str) -> str:
+    """Of a comment of ours: the marker with its fingerprint."""
+    return body.partition("\n")[0].strip()
 
 
 def _posted(entry: Mapping[str, Any]) -> Posted:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 API_VERSIONS = {"2022-11-28", "2026-03-10"}
 _BY_ID = re.compile(r"^/repositories/(\d+)(?=/|$)")
-_ACCEPTED = re.compile(r"\*/\*|application/(\*|json|vnd\.github\.[a-z0-9.\-+]+)|text/html", re.IGNORECASE)
+_ACCEPTED = re.compile(r"\*/\*|application/(\*|json|vnd\.github[a-z0-9.\-+]*)|text/html", re.IGNORECASE)
 
 
 class Aliases:

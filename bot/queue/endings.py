@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from bot.core.external_id import external_id
 from bot.core.plan import CHECK_NAMES, CheckOutcome, Conclusion, State
-from bot.github.errors import Invalid, NotFound
+from bot.github.errors import Gone, Invalid, NotFound
 from bot.github.gateway import Gateway
 from bot.queue.records import Record
 from bot.queue.room import Room
@@ -26,7 +28,7 @@ def end(room: Room, gateway: Gateway, record: Record) -> None:
     title = why if kind == CANCELLED else "Preflight failed"
     summary = f"{why}\n\nThis says nothing about the code. Press *Re-run* to try again." if kind == FAILED else why
     identifier = external_id(record.repo_id, record.number, record.head_sha, record.generation)
-    with gateway.publishing():
+    with gateway.publishing(), suppress(Gone):
         for name, run_id in _runs(gateway, record, identifier).items():
             outcome = CheckOutcome(
                 name=next(known for known in CHECK_NAMES if known == name),

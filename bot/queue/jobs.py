@@ -17,7 +17,7 @@ from rq.timeouts import JobTimeoutException
 from bot.core.external_id import external_id
 from bot.core.plan import CHECK_NAMES
 from bot.errors import InputError, PreflightError, Unavailable
-from bot.github.errors import Invalid, NotFound
+from bot.github.errors import Invalid, NotFound, Refused
 from bot.github.gateway import Gateway
 from bot.intents import ReviewPull
 from bot.queue.endings import CANCELLED, FAILED, end, ending
@@ -116,7 +116,7 @@ def _review(room: Room, gateway: Gateway, record: Record, log: Logbook) -> None:
         _other_head(room, gateway, record, pull.head_sha)
         return
     with log.stage("read"):
-        posted = posted_fingerprints(gateway, record.number)
+        posted = posted_fingerprints(gateway, pull, record)
         given = read_pull(gateway, pull, repo_id=record.repo_id, generation=record.generation, posted=posted)
     with log.stage("analyse"):
         plan = review_in_child(given, room.limits)
@@ -177,6 +177,9 @@ def _guarded(room: Room, gateway: Gateway, record: Record, log: Logbook, stage: 
     except Unavailable as error:
         return _put_off(room, gateway, _latest(room, record), stage, error)
     except (InputError, AnalysisDied) as error:
+        why = str(error)
+    except Refused as error:  # a permission that was taken away, a repository that is gone
+        _log.warning("review=%s refused: %s", record.name, error)
         why = str(error)
     except JobTimeoutException:
         why = f"The review took longer than {room.settings.times.review_timeout} s."

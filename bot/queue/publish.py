@@ -7,22 +7,29 @@ from collections.abc import Callable
 
 from bot.core.external_id import external_id
 from bot.core.plan import Plan
-from bot.github.gateway import Gateway
+from bot.github.gateway import Gateway, PullInfo
 from bot.queue.records import Record
-from bot.render.summary import SUMMARY_MARKER
+from bot.render.summary import SUMMARY_MARKER, all_clear
 
-_NOTHING_LEFT = "Preflight has nothing to say about this pull request any more."
 _FINGERPRINT = re.compile(r"<!-- preflight:fingerprint=([^ ]+) -->")
+"""Where a comment begins: further down it could be the name of somebody's file."""
+
+
+def _is_first(record: Record) -> bool:
+    """Nobody of ours has looked at this pull request: GitHub's own count of comments can be trusted to be no older."""
+    return record.generation == 1 and record.tries + record.waits == 0
 
 
 class Superseded(Exception):
     """A newer push, or the pull request was closed: stop quietly."""
 
 
-def posted_fingerprints(gateway: Gateway, number: int) -> frozenset[str]:
+def posted_fingerprints(gateway: Gateway, pull: PullInfo, record: Record) -> frozenset[str]:
     """What our own comments on the pull request already say."""
-    bodies = (comment.body for comment in gateway.conversation.own_review_comments(number))
-    return frozenset(found for body in bodies for found in _FINGERPRINT.findall(body))
+    if _is_first(record) and pull.num_review_comments == 0:
+        return frozenset()
+    ours = (_FINGERPRINT.match(comment.body) for comment in gateway.conversation.own_review_comments(pull.number))
+    return frozenset(found[1] for found in ours if found)
 
 
 def publish(
@@ -49,12 +56,13 @@ def publish(
             still_wanted()
             if fresh:
                 posted = gateway.conversation.review(record.number, plan.head_sha, plan.review_body, fresh)
+        is_silent = _is_first(record) and pull.num_comments == 0
         if plan.summary is not None:
             still_wanted()
-            gateway.conversation.upsert(record.number, SUMMARY_MARKER, plan.summary)
-        elif there:
+            gateway.conversation.upsert(record.number, SUMMARY_MARKER, plan.summary, is_new=is_silent)
+        elif not is_silent:
             still_wanted()
-            gateway.conversation.edit_existing(record.number, SUMMARY_MARKER, _NOTHING_LEFT)
+            gateway.conversation.edit_existing(record.number, SUMMARY_MARKER, all_clear(plan.head_sha))
         for check in plan.checks:
             still_wanted()
             identifier = external_id(record.repo_id, record.number, record.head_sha, record.generation, check.state)

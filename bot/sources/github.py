@@ -7,7 +7,7 @@ configuration. Everything else is listed and has no bytes.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import PurePosixPath
 
 from analyzer.api import imported_paths
@@ -16,51 +16,52 @@ from bot.core.review_input import MemoryTree, ReviewInput
 from bot.github.contents import Contents, Entry, Listing
 from bot.github.gateway import Gateway, PullInfo
 from bot.sources.base import ChangedFile, PullSnapshot
+from estimator.launches import SUFFIXES, candidates
+from estimator.resolve.versions import may_pin
 
 _log = logging.getLogger("preflight.sources")
 MAX_FETCHED_FILES = 600
+_MAX_MENTIONING = 256 * 1024
+"""Bytes of a launch or config file in which names of other files are looked for."""
 MAX_FETCHED_BYTES = 32 * 1024 * 1024
 _ROUNDS = 6
 """Import hops followed from what changed."""
-_LAUNCH_SUFFIXES = frozenset({".slurm", ".sbatch", ".sh", ".bash", ".job", ".pbs", ".lsf"})
+_LAUNCH_SUFFIXES = frozenset({*SUFFIXES, ".pbs", ".lsf"})
 _CONFIG_SUFFIXES = frozenset({".yaml", ".yml", ".json", ".toml"})
-_MAX_LAUNCH_FILES = 150
+_MAX_PINS = 20
+_SMALL_FILES, _SMALL_BYTES = 120, 1 << 20
+"""A tree with no more to read than this is read at once: one request less for each hop of imports."""
 
 
 class LazyTree:
-    """A commit whose files are fetched in batches when asked for, within a budget."""
+    """A commit whose files are fetched when asked for, within a budget."""
 
     def __init__(self, contents: Contents, commit: str) -> None:
-        self._contents = contents
-        self._commit = commit
+        self.commit = commit
         self.listing: Listing = contents.tree(commit)
         self._bytes: dict[str, bytes] = {}
+        self._asked: set[str] = set()
         self._budget_files = MAX_FETCHED_FILES
         self._budget_bytes = MAX_FETCHED_BYTES
 
-    def fetch(self, paths: Iterable[str]) -> list[str]:
-        """Fetch what is in the tree and not here yet; returns the paths that are new here."""
+    def wanted(self, paths: Iterable[str]) -> dict[str, Entry]:
+        """Of these, what is in the tree, not here yet and within the budget, which it uses up."""
         wanted: dict[str, Entry] = {}
         for path in dict.fromkeys(paths):
             entry = self.listing.files.get(path)
-            if entry is None or path in self._bytes or self._budget_files <= 0 or entry.size > self._budget_bytes:
+            if entry is None or path in self._asked or self._budget_files <= 0 or entry.size > self._budget_bytes:
                 continue
+            self._asked.add(path)
             wanted[path] = entry
             self._budget_files -= 1
             self._budget_bytes -= entry.size
-        blobs = self._contents.blobs(wanted.values(), self._commit)
+        return wanted
+
+    def take(self, wanted: Mapping[str, Entry], blobs: Mapping[str, bytes]) -> list[str]:
+        """Keep what was fetched; the paths that are new here."""
         fresh = {path: blobs[entry.sha] for path, entry in wanted.items() if entry.sha in blobs}
         self._bytes |= fresh
         return list(fresh)
-
-    def fetch_closure(self, paths: Iterable[str]) -> None:
-        """`paths` and what they import, round by round, one batch a round."""
-        fresh = self.fetch(paths)
-        for _ in range(_ROUNDS):
-            wanted = {found for path in fresh for found in self._mentioned(path)}
-            fresh = self.fetch(sorted(wanted))
-            if not fresh:
-                return
 
     def read(self, path: str) -> bytes | None:
         return self._bytes.get(path)
@@ -72,7 +73,14 @@ class LazyTree:
             {path: self._bytes.get(path) for path in files}, {path: entry.sha for path, entry in files.items()}
         )
 
-    def _mentioned(self, path: str) -> Collection[str]:
+    def small(self) -> list[str]:
+        """Everything readable of a small tree; nothing of a larger one."""
+        readable = {path: entry for path, entry in self.listing.files.items() if _readable(path)}
+        is_small = len(readable) <= _SMALL_FILES and sum(entry.size for entry in readable.values()) <= _SMALL_BYTES
+        return list(readable) if is_small else []
+
+    def mentioned(self, path: str) -> Collection[str]:
+        """The files of the tree that one of its files imports or names."""
         content = self._bytes[path]
         if path.endswith(".py"):
             try:
@@ -80,7 +88,30 @@ class LazyTree:
             except Exception:  # noqa: BLE001  per file: a hint of what else to fetch must not lose the review
                 _log.exception("imports of one file were not followed")
                 return ()
-        return mentioned_files(content, path, self.listing.files.keys()) if _suffix(path) in _LAUNCH_SUFFIXES else ()
+        is_followed = _suffix(path) in _LAUNCH_SUFFIXES | _CONFIG_SUFFIXES and len(content) <= _MAX_MENTIONING
+        return mentioned_files(content, path, self.listing.files.keys()) if is_followed else ()
+
+
+def fetch_closure(contents: Contents, starts: Mapping[LazyTree, Iterable[str]], *, pairs: Mapping[str, str]) -> None:
+    """What the trees start from and what that imports or names, hop by hop; one batch a hop for both trees.
+
+    What is read at the first tree (the head) is read at the others too, so that a difference is one of the code and
+    not of our reading; `pairs` are the paths at the others of what was renamed.
+    """
+    head = next(iter(starts))
+    asked: dict[LazyTree, Collection[str]] = {tree: list(paths) for tree, paths in starts.items()}
+    for _ in range(_ROUNDS + 1):
+        for tree in asked:
+            if tree is not head:
+                asked[tree] = [*asked[tree], *(pairs.get(path, path) for path in asked[head])]
+        wanted = {tree: tree.wanted(paths) for tree, paths in asked.items()}
+        entries = [entry for part in wanted.values() for entry in part.values()]
+        if not entries:
+            return
+        blobs = contents.blobs(entries, head.commit)
+        for tree, part in wanted.items():
+            fresh = tree.take(part, blobs)
+            asked[tree] = sorted({found for path in fresh for found in tree.mentioned(path)})
 
 
 def mentioned_files(content: bytes, path: str, known: Collection[str]) -> list[str]:
@@ -103,20 +134,20 @@ def read_pull(
     gateway: Gateway, pull: PullInfo, *, repo_id: int, generation: int, posted: frozenset[str] = frozenset()
 ) -> ReviewInput:
     """Everything `bot.core.review` needs for `pull`, whose head is pinned by it."""
-    if pull.is_draft:  # skipped without a look at its files
+    if pull.is_draft and generation > 0:  # skipped without a look at its files; a command looks
         return ReviewInput(snapshot=_snapshot(pull, repo_id), head=MemoryTree({}), base=MemoryTree({}))
     files = gateway.files(pull.number)
     merge_base = gateway.merge_base(pull.base_sha, pull.head_sha)
     head = LazyTree(gateway.contents, pull.head_sha)
     base = LazyTree(gateway.contents, merge_base)
-    head.fetch_closure(_starting_points(files, head.listing.files))
     before = {changed.previous_path or changed.path for changed in files}
-    base.fetch_closure(
-        [*(path for path in before if _readable(path)), *_launch_files(base.listing.files), *_same(head, base)]
-    )
-    tip = base if pull.base_sha == merge_base else LazyTree(gateway.contents, pull.base_sha)
-    tip.fetch(CONFIG_PATHS)
-    config, problems = find(tip.read)
+    starts = {
+        head: _starting_points(head, (file.path for file in files if file.status != "removed")),
+        base: [*_starting_points(base, before), *CONFIG_PATHS],
+    }
+    moved = {file.path: file.previous_path for file in files if file.previous_path}
+    fetch_closure(gateway.contents, starts, pairs=moved)
+    config, problems = find(_config_reader(gateway.contents, base, pull.base_sha))
     is_cut = pull.num_files > len(files) or head.listing.is_cut or base.listing.is_cut
     return ReviewInput(
         snapshot=_snapshot(pull, repo_id, merge_base, files, is_cut=is_cut),
@@ -150,22 +181,23 @@ def _snapshot(
     )
 
 
-def _starting_points(files: Iterable[ChangedFile], known: Collection[str]) -> list[str]:
-    changed = [file.path for file in files if file.status != "removed" and _readable(file.path)]
-    return [*changed, *_launch_files(known)]
+def _config_reader(contents: Contents, base: LazyTree, tip: str) -> Callable[[str], bytes | None]:
+    """Reads the configuration at the tip of the base branch, which may have moved on from the merge base."""
+    if tip == base.commit:
+        return base.read
+    return contents.files_at(tip, CONFIG_PATHS).get
 
 
-def _same(head: LazyTree, base: LazyTree) -> list[str]:
-    """What was read at head is read at the base too, so that a difference is one of the code, not of our reading."""
-    return [path for path in base.listing.files if head.read(path) is not None]
-
-
-def _launch_files(known: Collection[str]) -> list[str]:
-    return [path for path in sorted(known) if _suffix(path) in _LAUNCH_SUFFIXES][:_MAX_LAUNCH_FILES]
+def _starting_points(tree: LazyTree, changed: Iterable[str]) -> list[str]:
+    """What changed, what may start a run, and what says which versions run."""
+    known = tree.listing.files
+    pins = sorted(filter(may_pin, known), key=lambda path: (path.count("/"), path))[:_MAX_PINS]
+    launches = candidates(MemoryTree(dict.fromkeys(known)))
+    return [*(path for path in changed if _readable(path)), *launches, *pins, *tree.small()]
 
 
 def _readable(path: str) -> bool:
-    return _suffix(path) in {".py", ".ipynb", *_LAUNCH_SUFFIXES, *_CONFIG_SUFFIXES}
+    return _suffix(path) in {".py", ".ipynb", *_LAUNCH_SUFFIXES, *_CONFIG_SUFFIXES} or may_pin(path)
 
 
 def _suffix(path: str) -> str:

@@ -16,7 +16,7 @@ from bot.isolate.parent import Child, Died, Overdue, python_module
 from bot.redact import redact
 
 _log = logging.getLogger("preflight.workshop")
-_MAX_DEATHS = 4
+_MAX_DEATHS = 16
 _COMMAND = python_module("bot.workshop.child")
 
 
@@ -29,6 +29,8 @@ class Limits:
     """Of one child. The wall clock covers what CPU time does not (swapping, a stopped process)."""
 
     wall_seconds: float = 240.0
+    seconds_per_file: float = 60.0
+    """Without news of another file; one slow file must not use up the time of all."""
     memory_bytes: int = 4 << 30
 
 
@@ -59,8 +61,9 @@ def answer_in_child(command: Command, given: ReviewInput, limits: Limits) -> str
 
 def _until_it_lives(task: str, given: ReviewInput, document: Any, limits: Limits) -> Any:
     skip = dict(given.skip)
+    end = time.monotonic() + 2 * limits.wall_seconds
     for _ in range(_MAX_DEATHS):
-        outcome = _run(task, document(replace(given, skip=skip)), limits)
+        outcome = _run(task, document(replace(given, skip=skip)), limits, end)
         if not outcome.why:
             return outcome.result
         _log.warning("analysis died: %s at %s", outcome.why, outcome.at)
@@ -70,23 +73,23 @@ def _until_it_lives(task: str, given: ReviewInput, document: Any, limits: Limits
     raise AnalysisDied(f"the analysis died {_MAX_DEATHS} times, each at another file: {', '.join(sorted(skip))}")
 
 
-def _run(task: str, document: Mapping[str, Any], limits: Limits) -> _Outcome:
+def _run(task: str, document: Mapping[str, Any], limits: Limits, end: float) -> _Outcome:
     cpu = int(limits.wall_seconds) + 1
     request = {
         "task": task,
         "document": document,
         "limits": {"memory_bytes": limits.memory_bytes, "cpu_seconds": cpu},
     }
-    deadline = time.monotonic() + limits.wall_seconds
+    deadline = min(time.monotonic() + limits.wall_seconds, end)
     at: str | None = None
     child = Child(_COMMAND)
     try:
         child.send(request)
-        while "result" not in (answer := child.receive(deadline)):
+        while "result" not in (answer := child.receive(min(deadline, time.monotonic() + limits.seconds_per_file))):
             at = answer["at"]
         return _Outcome(answer["result"], at, "")
     except Overdue:
-        return _Outcome(None, at, f"took longer than {limits.wall_seconds:.0f} s")
+        return _Outcome(None, at, f"took longer than {min(limits.seconds_per_file, limits.wall_seconds):.0f} s")
     except Died as death:
         return _Outcome(None, at, str(death))
     finally:  # also when the job is stopped: so is its child

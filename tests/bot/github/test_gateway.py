@@ -13,7 +13,7 @@ import responses
 
 from bot.core.plan import Annotation, CheckOutcome, ReviewComment
 from bot.errors import InputError, Unavailable
-from bot.github.contents import Entry, blob_id
+from bot.github.contents import BATCH, Entry, blob_id
 from bot.github.errors import BadCredentials, Forbidden, GitHubDown, Invalid, RateLimited
 from bot.github.gateway import Gateway
 from bot.redact import redact
@@ -278,7 +278,7 @@ def test_renamed_repository(gateway: Gateway, github: responses.RequestsMock) ->
 def test_blobs_in_batches_verified_and_cached(
     gateway: Gateway, github: responses.RequestsMock, client: redis.Redis
 ) -> None:
-    texts = [f"x = {number}\n".encode() for number in range(60)]
+    texts = [f"x = {number}\n".encode() for number in range(BATCH + 10)]
     latin = "é".encode("latin-1")
     by_id = {blob_id(text): text for text in [*texts, latin]}
     forged = blob_id(texts[0])

@@ -81,6 +81,12 @@ class Stack:
         body = {"branch": branch, "source": str(self.work), "ref": "HEAD", "user": "dana"}
         return str(self.control("POST", f"/repos/{self.repo}/push", body)["sha"])
 
+    def git_main(self, files: dict[str, bytes | str | None]) -> None:
+        """A commit on ``main``, pushed; the work tree then stands on a feature branch made from it."""
+        git(self.work, "checkout", "-q", "main")
+        self.push("main", files, "base")
+        git(self.work, "checkout", "-q", "-B", "feature")
+
     def open_pull(self, head: str = "feature", *, draft: bool = False) -> int:
         body = {"title": "Train", "base": "main", "head": head, "user": "dana", "draft": draft}
         return int(self.control("POST", f"/repos/{self.repo}/pulls", body)["number"])
