@@ -11,8 +11,8 @@ import libcst as cst
 def syntax_problem(source: bytes) -> str | None:
     """``syntax error at 3:7`` (1-based line, 0-based column), or None. The source must not be too deep to parse.
 
-    Python's own parser is twenty times as fast as LibCST's and knows the place better; LibCST, which reads the syntax of
-    every version alike, has the last word on whether there is an error.
+    Python's own parser is twenty times as fast as LibCST's and knows the place better; LibCST, which reads the syntax
+    of every version alike, has the last word on whether there is an error.
     """
     try:
         with warnings.catch_warnings():

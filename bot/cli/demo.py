@@ -31,8 +31,8 @@ def run(args: argparse.Namespace) -> int:
     if args.repo and not args.base:
         raise InputError("--base: say what to compare with, for instance --base main")
     # A stopped demo cleans up too; and a shell that starts it in the background has SIGINT ignored.
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, signal.default_int_handler)
+    for stop in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(stop, signal.default_int_handler)
     in_ci = bool(os.environ.get("CI"))
     started = time.monotonic()
     show.step("starting Redis, the local GitHub, gunicorn and two workers")
