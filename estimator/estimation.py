@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from analyzer.errors import InputError
 from estimator import hardware, solver
 from estimator.memory import candidates
-from estimator.memory.interval import Computed, compute
+from estimator.memory.interval import Computed, compute, outlook
 from estimator.models.choose import ModelChoice, choose_model
-from estimator.report import Estimate, InputLine, ModelAnswer, TargetAnswer
-from estimator.runconfig import NOT_GIVEN, NOT_SAID, RunConfig
-from estimator.sourced import Sourced, Unknown
-from estimator.units import GIB
+from estimator.report import Estimate, InputLine, Interval, ModelAnswer, TargetAnswer, Verdict
+from estimator.runconfig import NOT_GIVEN, NOT_SAID, UNSET, RunConfig
+from estimator.sourced import Origin, Sourced, Unknown
+from estimator.units import GIB, MAX_MEMORY
 from estimator.verdict import overall, verdict_for
 
-_MAX_BYTES = 2**62
+_MAX_BYTES = MAX_MEMORY
 _READABLE = {
     "micro_batch": "micro-batch", "seq_len": "sequence length", "precision": "precision", "optimizer": "optimizer",
     "attention": "attention implementation", "checkpointing": "gradient checkpointing", "lora_rank": "LoRA rank",
@@ -23,14 +24,16 @@ _READABLE = {
     "offload": "offload", "grad_accum": "gradient accumulation", "quantization": "quantization",
     "method": "training method", "loads_whole": "whether the whole model is on one GPU before it is sharded",
 }  # fmt: skip
+_WORDS = {"checkpointing": "grad_checkpointing", "facts": "model", "loads_whole": "sharded_load"}
 
 
 def estimate(run: RunConfig, *, with_suggestions: bool = True) -> Estimate:
     """The peak of `run` on every target it may mean. Raises `InputError` for a target nobody sells or absurd sizes."""
+    run = _with_count(run)
     cards = targets(run)
     model = choose_model(run)
     computed = computed_peak(run, model, cards)
-    reasons = tuple(item for item in (model.reason, *_target_reasons(cards)) if item)
+    reasons = tuple(item for item in (model.reason, *_target_reasons(run, cards, computed)) if item)
     answers = tuple(_answer(card, computed, run) for card in cards)
     verdict = overall([answer.verdict for answer in answers])
     result = Estimate(
@@ -47,7 +50,26 @@ def estimate(run: RunConfig, *, with_suggestions: bool = True) -> Estimate:
         unknowns=_unknowns(run, model, computed),
         reasons=reasons,
     )
-    return solver.with_suggestions(run, result, estimate) if with_suggestions else result
+    return solver.with_suggestions(run, result, solver.Assess(_glance, _look)) if with_suggestions else result
+
+
+def _glance(run: RunConfig) -> tuple[int, bool] | None:
+    cards, model = targets(run), choose_model(run)
+    if not model.readings:
+        return None
+    point, high = outlook(candidates.choices(run, model.readings), cards[0].architecture if cards else "")
+    usable = [card.usable_bytes if card.is_supported else None for card in cards]
+    return point, bool(usable) and all(item is not None and high <= item for item in usable)
+
+
+def _look(run: RunConfig) -> tuple[Interval, Verdict] | None:
+    """Peak and overall verdict alone, for comparing runs; None where there is no number."""
+    cards = targets(run)
+    computed = computed_peak(run, choose_model(run), cards)
+    if computed is None:
+        return None
+    usable = [card.usable_bytes if card.is_supported else None for card in cards]
+    return computed.occupied, overall([verdict_for(computed.occupied, item) for item in usable])
 
 
 def targets(run: RunConfig) -> tuple[hardware.Card, ...]:
@@ -78,7 +100,7 @@ def computed_peak(run: RunConfig, model: ModelChoice, cards: tuple[hardware.Card
     found = candidates.choices(run, model.readings)
     computed = compute(found, cards[0].architecture if cards else "")
     if computed.occupied.high > _MAX_BYTES:
-        raise InputError("the inputs multiply to more than 4 EiB: check micro_batch, seq_len and params")
+        raise InputError("the inputs multiply to more than 1 PiB: check micro_batch, seq_len and params")
     return computed
 
 
@@ -89,8 +111,26 @@ def _answer(card: hardware.Card, computed: Computed | None, run: RunConfig) -> T
     return TargetAnswer(card.label, count, usable, verdict_for(computed.occupied if computed else None, usable))
 
 
-def _target_reasons(cards: tuple[hardware.Card, ...]) -> list[str]:
+def _with_count(run: RunConfig) -> RunConfig:
+    """``8xH100`` means eight; an instance has so many, which counts where the run shards over what there is."""
+    names = () if isinstance(run.gpu.value, Unknown) else run.gpu.value
+    if len(names) != 1 or run.num_gpus != UNSET:
+        return run
+    count = hardware.count_in(names[0])
+    is_sharded = run.sharding.is_known and run.sharding.value not in ("none", "ddp")
+    if count is None or (hardware.is_instance(names[0]) and not is_sharded):
+        return run
+    return replace(run, num_gpus=Sourced(count, Origin(f"{names[0]} has {count}")))
+
+
+def _target_reasons(run: RunConfig, cards: tuple[hardware.Card, ...], computed: Computed | None) -> list[str]:
+    if not cards and computed is not None:
+        return ["no GPU to compare with is known"]
     reasons = [f"{card.label} is not a GPU this estimate is for" for card in cards if not card.is_supported]
+    gpus = run.num_gpus.value
+    if not isinstance(gpus, Unknown):
+        short = [card for card in cards if card.instance and card.is_stated and card.count < gpus]
+        reasons += [f"{card.instance} has {card.count} GPUs, and the run uses {gpus} on each node" for card in short]
     sizeless = [card for card in cards if card.is_supported and card.usable_bytes is None]
     return reasons + [f"the memory of {card.label} is not known: give --gpu-memory" for card in sizeless]
 
@@ -104,10 +144,14 @@ def _inputs(run: RunConfig) -> tuple[InputLine, ...]:
 def _unknowns(run: RunConfig, model: ModelChoice, computed: Computed | None) -> tuple[str, ...]:
     """What widened the interval, in words; and every field of a document that is not in the number."""
     found = candidates.choices(run, model.readings) if computed else {}
-    lines = [_READABLE.get(name, name) for name, choice in found.items() if choice.is_open]
-    for name, sourced in run.words().items():
-        if isinstance(sourced.value, Unknown) and _is_worth_a_line(sourced, sourced.value):
-            lines.append(f"{name}: {sourced.value.reason}" + (f" ({sourced.origin})" if sourced.origin.path else ""))
+    reasons = {
+        name: f"{name}: {sourced.value.reason}" + (f" ({sourced.origin})" if sourced.origin.path else "")
+        for name, sourced in run.words().items()
+        if isinstance(sourced.value, Unknown) and _is_worth_a_line(sourced, sourced.value)
+    }
+    open_choices = [name for name, choice in found.items() if choice.is_open]
+    lines = [_READABLE.get(name, name) for name in open_choices if _WORDS.get(name, name) not in reasons]
+    lines += reasons.values()
     lines += [f"{name}: {reason}" for name, reason in run.not_understood]
     if not run.gpu.is_known and not run.gpu_memory.is_known:
         lines.append("target GPU")

@@ -33,6 +33,7 @@ class Card:
     is_supported: bool = True
     note: str = ""
     instance: str = ""
+    provider: str = ""
     is_stated: bool = True  # an instance whose provider says how many cards of which size it has
     usd_hour: float | None = None
 
@@ -70,11 +71,24 @@ def _plainer(name: str) -> tuple[Card, ...]:
     """``8x V100 GPUs`` without the count, ``T4-16GB`` without a size that is the card's own label."""
     text = re.sub(r"^\s*\d+\s*[x×]\s*|\s+gpus?\s*$", "", name, flags=re.IGNORECASE)
     sized = re.fullmatch(r"(.+?)[-_ ]?(\d+)\s*gi?b", text, flags=re.IGNORECASE)
-    cards = spelled(text)
+    cards = spelled(text) or (spelled(f"rtx{text}") if re.fullmatch(r"\d{4}[\s-]?(ti)?", text.lower()) else ())
     if not cards and sized:
         label = int(sized[2]) * GIB
         cards = tuple(card for card in spelled(sized[1]) if 0.85 < (card.usable_bytes or 0) / label <= 1.0)
     return cards
+
+
+def is_instance(name: str) -> bool:
+    """Whether the name is that of an instance type."""
+    return name.strip().lower() in _instances()
+
+
+def count_in(name: str) -> int | None:
+    """How many GPUs the name itself says: 8 for ``8xH100``, the GPUs of an instance type."""
+    if match := re.match(r"\s*(\d{1,4})\s*[x×]\s*\D", name):
+        return int(match[1]) or None if find(name) else None
+    cards = _instances().get(name.strip().lower(), ())
+    return cards[0].count if cards and cards[0].is_stated else None
 
 
 def spelled(name: str) -> tuple[Card, ...]:
@@ -191,5 +205,6 @@ def _instance(row: dict[str, str]) -> Card:
     base = cards[0] if cards else Card(name=row["gpu"], architecture="", usable_bytes=None)
     is_supported = base.is_supported and "unsupported" not in row["note"]
     is_whole = bool(size) and count is not None and count >= 1
-    return replace(base, count=int(count or 1) or 1, instance=row["instance_type"], is_supported=is_supported,
+    return replace(base, count=int(count or 1) or 1, instance=row["instance_type"], provider=row["provider"],
+                   is_supported=is_supported,
                    is_stated=is_whole, usd_hour=number(row, "on_demand_usd_hour"), note=row["note"])  # fmt: skip

@@ -48,8 +48,17 @@ def run_from(values: Mapping[str, Any], base: RunConfig | None = None) -> RunCon
         if value is not None:
             shown = "" if word.is_flag and value == "true" else f" {', '.join(value) if word.is_list else value}"
             origin = Origin(f"{word.options[0]}{shown}")
-            run = run.overridden_by(RunConfig.from_document({word.name: value}, origin))
+            run = run.overridden_by(_read(word, value, origin))
     return run
+
+
+def _read(word: Word, value: Any, origin: Origin) -> RunConfig:
+    try:
+        return RunConfig.from_document({word.name: value}, origin)
+    except InputError as error:
+        if word.is_flag and "=" not in str(value):  # the option took the next word, which was not meant for it
+            raise InputError(f"{error}; write {word.options[0]} last, or {word.options[0]}=VALUE") from None
+        raise
 
 
 def parse_words(words: Sequence[str], base: Mapping[str, Any] | None = None) -> RunConfig:
@@ -73,5 +82,5 @@ def parse_words(words: Sequence[str], base: Mapping[str, Any] | None = None) -> 
 
 def unknown_option(option: str) -> str:
     """The message for an option we do not have."""
-    close = difflib.get_close_matches(option.split("=")[0], options(), n=2, cutoff=0.5)
+    close = difflib.get_close_matches(option.split("=")[0], options(), n=2, cutoff=0.6)
     return f"unknown option {option[:60]!r}" + (f"; nearest: {', '.join(close)}" if close else "")

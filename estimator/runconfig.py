@@ -195,9 +195,11 @@ def _lenient(word: Word, value: str, strange: list[tuple[str, str]]) -> Any:
     try:
         return word.parse(value)
     except ValueError:
-        reason = f"{word.name} {value[:60]!r} is not modelled"
+        reason = f"{value[:60]!r} is not modelled"
+        if "other" not in word.schema["enum"]:
+            return Unknown(reason)
         strange.append((word.name, reason))
-        return "other" if "other" in word.schema["enum"] else Unknown(reason)
+        return "other"
 
 
 def _parse(word: Word, value: object, origin: Origin) -> Any:

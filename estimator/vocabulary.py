@@ -65,7 +65,8 @@ def _names(value: object) -> tuple[str, ...]:
     items = re.split(r"[,;]", value) if isinstance(value, str) else value
     if not isinstance(items, (list, tuple)) or not items:
         raise ValueError("must be a name or a list of names")
-    return tuple(_name(item) for item in items)
+    parts = [part for item in items for part in (re.split(r"[,;]", item) if isinstance(item, str) else [item])]
+    return tuple(_name(part) for part in parts)
 
 
 def _image(value: object) -> tuple[int, int]:

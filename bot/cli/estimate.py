@@ -32,10 +32,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the estimate (of the least favourable reading of FILE); 1 only where ``--fail-on`` asks for it."""
-    from estimator.api import estimate
+    from estimator.api import RunConfig, estimate
     from estimator.options import run_from
 
-    estimates = [estimate(run_from(vars(args), base)) for base in _bases(args)]
+    runs = [run_from(vars(args), base) for base in _bases(args)]
+    if all(run == RunConfig() for run in runs):
+        raise InputError("nothing to estimate: give --model or --params, a script or launch file, or -- COMMAND")
+    estimates = [estimate(run) for run in runs]
     order = {"fits": 0, "unknown": 1, "borderline": 2, "exceeds": 3}
     worst = max(estimates, key=lambda item: order[item.verdict])
     print(_rendered(worst, args.format))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from textwrap import shorten
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -22,6 +23,9 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps({"version": 1, "gpus": found}, indent=2))
         return 0
     header = ["name", "architecture", "usable GiB", "note"]
-    cells = [[row["name"], row["architecture"], row["usable_gib"] or "not known", row["note"][:60]] for row in found]
+    cells = [
+        [row["name"], row["architecture"], row["usable_gib"] or "not known", shorten(row["note"], 70, placeholder="…")]
+        for row in found
+    ]
     print(aligned(header, cells) if cells else "no GPU matches")
     return 0

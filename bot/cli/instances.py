@@ -29,7 +29,7 @@ def run(args: argparse.Namespace) -> int:
             row["gpu"],
             row["count"],
             row["usable_gib"] or "?",
-            row["usd_hour"] or "?",
+            "?" if row["usd_hour"] is None else f"{row['usd_hour']:.2f}",
         ]
         for row in found
     ]

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import importlib
 import os
 import pkgutil
 import sys
 from collections.abc import Sequence
 from types import ModuleType
+from typing import NoReturn
 
 import bot.cli
 from bot.errors import PreflightError
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line; thirty options are for ``--help``."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message} (`{self.prog} --help` explains)\n")
 
 
 def command_names() -> list[str]:
@@ -28,7 +37,7 @@ def parser_for(command: str) -> tuple[argparse.ArgumentParser, ModuleType]:
     """The parser of one command and its module."""
     module = _module(command)
     help_text = (module.__doc__ or "").strip()
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog=f"preflight {command}", description=help_text, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     module.configure(parser)
@@ -46,6 +55,14 @@ def _overview() -> str:
     return "\n".join(lines)
 
 
+def _strange(word: str, parser: argparse.ArgumentParser) -> str:
+    if not word.startswith("-"):
+        return f"one word too many: {word!r}; `preflight COMMAND --help` explains a command"
+    options = [option for action in parser._actions for option in action.option_strings]
+    close = difflib.get_close_matches(word.split("=")[0], options, n=2, cutoff=0.6)
+    return f"unknown option {word[:60]!r}" + (f"; nearest: {', '.join(close)}" if close else "")
+
+
 def run(argv: Sequence[str]) -> int:
     """Run one command line (without the program name) and return its exit code."""
     if not argv or argv[0] in {"-h", "--help", "help"}:
@@ -61,7 +78,10 @@ def run(argv: Sequence[str]) -> int:
         print(f"preflight: no command {argv[0]!r}\n\n{_overview()}", file=sys.stderr)
         return 2
     parser, module = parser_for(argv[0])
-    args = parser.parse_args(list(argv[1:]))
+    args, strange = parser.parse_known_args(list(argv[1:]))
+    if strange:
+        print(f"preflight {argv[0]}: {_strange(strange[0], parser)}", file=sys.stderr)
+        return 2
     try:
         return int(module.run(args))
     except PreflightError as error:

@@ -1,26 +1,34 @@
-"""An estimate for the terminal."""
+"""An estimate for the terminal, at most `WIDTH` columns wide."""
 
 from __future__ import annotations
 
+import textwrap
+from collections.abc import Iterator
+
+from bot.render.markdown import is_invisible
 from bot.render.tables import aligned
 from estimator.api import Estimate, Interval
 
+WIDTH = 110
+
 
 def render(result: Estimate) -> str:
-    """Verdict and targets first, then what the peak is made of, what would help, and what was assumed."""
-    sections = [_headline(result), _targets(result), _terms(result), _suggestions(result), _inputs(result)]
+    """Verdict and targets first, then what would help, what the peak is made of, and what was assumed."""
+    sections = [_headline(result), _targets(result), _suggestions(result), _terms(result), _inputs(result)]
     return _printable("\n\n".join(section for section in sections if section))
 
 
 def _printable(text: str) -> str:
-    """Names come from files and people: no escape sequence of theirs reaches the terminal."""
-    return "".join(char if char.isprintable() or char == "\n" else "�" for char in text)
+    """Names come from files and people: no escape sequence and no invisible character of theirs gets through."""
+    return "".join("�" if is_invisible(char) or char == "\t" else char for char in text)
 
 
 def interval(value: Interval) -> str:
-    """``70.1 – 76.0 – 83.9 GiB (at least 66.0)``."""
+    """``76.0 GiB expected, 70.1 to 83.9 plausible, at least 66.0``."""
     gib = value.to_json()
-    return f"{gib['low']:.1f} – {gib['point']:.1f} – {gib['high']:.1f} GiB (at least {gib['floor']:.1f})"
+    return (
+        f"{gib['point']:.1f} GiB expected, {gib['low']:.1f} to {gib['high']:.1f} plausible, at least {gib['floor']:.1f}"
+    )
 
 
 def _headline(result: Estimate) -> str:
@@ -28,8 +36,9 @@ def _headline(result: Estimate) -> str:
     size = f", {result.model.params / 1e9:.2f}B parameters" if result.model.params else ""
     lines = [f"{result.verdict.upper()}: {name}{size}"]
     if result.peak is not None:
-        lines.append(f"peak per GPU  {interval(result.peak)}, at {result.moment}")
-    lines += [f"  {reason}" for reason in result.reasons]
+        lines.append(f"peak per GPU: {interval(result.peak)}; highest at {result.moment}")
+    for reason in result.reasons:
+        lines += _wrap(reason, initial_indent="  ", subsequent_indent="  ")
     return "\n".join(lines)
 
 
@@ -41,26 +50,42 @@ def _targets(result: Estimate) -> str:
     return aligned(["GPU", "count", "usable GiB", "verdict"], rows) if rows else ""
 
 
-def _terms(result: Estimate) -> str:
-    rows = [[term.name, f"{term.num_bytes / 2**30:8.2f}", term.formula] for term in result.terms]
-    return aligned([f"at {result.moment}", "GiB", "formula"], rows) if rows else ""
-
-
 def _suggestions(result: Estimate) -> str:
     if not result.suggestions:
         return ""
-    rows = [
-        [item.verdict, f"{item.peak.to_json()['point']:.1f}", item.change, item.trade_off]
-        for item in result.suggestions
-    ]
-    return aligned(["then", "GiB", "change", "cost"], rows)
+    lines = ["what would help", f"  {'then':<12}{'GiB':>7}  {'up to':>7}  change"]
+    for item in result.suggestions:
+        gib = item.peak.to_json()
+        start = f"  {item.verdict:<12}{gib['point']:>7.1f}  {gib['high']:>7.1f}  "
+        cost = "" if item.trade_off == "none" else f". Cost: {item.trade_off}"
+        blank = " " * len(start)
+        lines += _wrap(item.change + cost, initial_indent=start, subsequent_indent=blank)
+    return "\n".join(lines)
+
+
+def _terms(result: Estimate) -> str:
+    rows = [[term.name, f"{term.num_bytes / 2**30:8.2f}", term.formula] for term in result.terms]
+    return aligned([f"at {result.moment}", "     GiB", "formula"], rows) if rows else ""
 
 
 def _inputs(result: Estimate) -> str:
-    lines = [f"{line.name} = {_shown(line.value)}  [{line.origin}]" for line in result.inputs]
+    lines = [part for line in result.inputs for part in _input(line.name, _shown(line.value), line.origin)]
     if result.unknowns:
-        lines.append("not known (the interval covers it): " + "; ".join(result.unknowns))
+        text = "not known (the interval covers it): " + "; ".join(result.unknowns)
+        lines += _wrap(text, subsequent_indent="  ")
     return "\n".join(lines)
+
+
+def _input(name: str, value: str, origin: str) -> Iterator[str]:
+    """An option that only repeats itself is named without its value."""
+    where = origin[: -len(value)].rstrip() if origin.startswith("--") and origin.endswith(f" {value}") else origin
+    yield from _wrap(f"{name} = {value}  [{where}]", subsequent_indent="    ")
+
+
+def _wrap(text: str, *, initial_indent: str = "", subsequent_indent: str = "") -> list[str]:
+    return textwrap.wrap(
+        text, WIDTH, initial_indent=initial_indent, subsequent_indent=subsequent_indent, break_on_hyphens=False
+    )
 
 
 def _shown(value: object) -> str:

@@ -9,6 +9,7 @@ factors are counts of saved tensors, not fits.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from estimator.memory.setup import Setup
 
@@ -26,6 +27,7 @@ class LayerBytes:
     transient: float  # alive only while the layer runs
 
 
+@lru_cache(maxsize=256)
 def layer(setup: Setup) -> LayerBytes:
     """The bytes of one layer on one device."""
     tokens, facts = setup.tokens, setup.facts

@@ -21,6 +21,9 @@ _MLP_MODULE = re.compile(r"all|gate|up_proj|down_proj|fc|dense|mlp|w[123]\b")
 """Module names that mean the feed-forward part gets adapters too."""
 
 
+_USUAL_PATCHES = (16, 14, 32)  # sides of a ViT's patches, where neither the table nor the id says which
+
+
 @dataclass(frozen=True, slots=True)
 class Choice:
     """What one word may be. `typical` is the point's; `is_open` says that nobody knows and the answer says so."""
@@ -133,12 +136,14 @@ def _shape(run: RunConfig, facts: ModelFacts, is_training: bool) -> Choices:
 
 def _image_tokens(run: RunConfig, facts: ModelFacts) -> Choice:
     """Patches of the image and one class token; without a size, the usual 224 or what the model was trained on."""
-    patch = max(facts.patch, 1)
+    patches = (facts.patch,) if facts.patch else _USUAL_PATCHES
     if not isinstance(run.image_size.value, Unknown):
         height, width = run.image_size.value
-        return _fixed(max((height // patch) * (width // patch), 1) + 1)
-    sides = dict.fromkeys((min(facts.image or 224, 224), facts.image or 224))
-    return _open(*(max(side // patch, 1) ** 2 + 1 for side in sides))
+        counts = [max((height // patch) * (width // patch), 1) + 1 for patch in patches]
+    else:
+        sides = dict.fromkeys((min(facts.image or 224, 224), facts.image or 224))
+        counts = [max(side // patch, 1) ** 2 + 1 for side in sides for patch in patches]
+    return _fixed(counts[0]) if run.image_size.is_known and facts.patch else _open(*counts)
 
 
 def _numbers(run: RunConfig, is_training: bool, method: str) -> Choices:
@@ -246,15 +251,17 @@ def extreme(start: Setup, found: Choices, size: Size, *, is_low: bool, with_chea
 
 def _climb(start: Setup, found: Choices, size: Size, *, is_low: bool, with_cheapest: bool) -> Setup:
     best, best_size = start, size(start)
+    values = {name: getattr(start, name) for name in Setup.__dataclass_fields__}
+    alternatives = list(_alternatives(found, with_cheapest))
     for _ in range(_MAX_PASSES):
         before = best
-        for name, value in _alternatives(found, with_cheapest):
-            if getattr(best, name) == value:
+        for name, value in alternatives:
+            if values[name] == value:
                 continue
-            candidate = replace(best, **{name: value})
+            candidate = Setup(**{**values, name: value})  # dataclasses.replace takes three times as long
             candidate_size = size(candidate)
             if candidate_size < best_size if is_low else candidate_size > best_size:
-                best, best_size = candidate, candidate_size
+                best, best_size, values[name] = candidate, candidate_size, value
         if best is before:
             break
     return best

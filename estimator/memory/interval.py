@@ -108,15 +108,31 @@ def compute(found: candidates.Choices, architecture: str) -> Computed:
     reserved = _interval(
         allocated.floor, numbers[0] * reserve.low, numbers[1] * reserve.point, numbers[2] * reserve.high
     )
-    context = runtime.context(sizes.setup)
-    occupied = Interval(
+    occupied = _occupied(reserved, sizes.setup)
+    moments = timeline(sizes.setup)
+    return Computed(allocated, reserved, occupied, moments, peak(moments), sizes.setup)
+
+
+def outlook(found: candidates.Choices, architecture: str) -> tuple[int, int]:
+    """The likeliest and the most plausible bytes that occupy the card: the upper half of `compute`, for searching."""
+    setup = candidates.typical(found, architecture)
+    most = candidates.extreme(setup, found, allocated_bytes, is_low=False)
+    residual, reserve = residual_of(category_of(setup)), residual_of("reserved-over-allocated")
+    point, high = allocated_bytes(setup) * residual.point, allocated_bytes(most) * residual.high
+    reserved = _interval(0, 0, point * reserve.point, high * reserve.high)
+    occupied = _occupied(reserved, setup)
+    return occupied.point, occupied.high
+
+
+def _occupied(reserved: Interval, setup: Setup) -> Interval:
+    """What the allocator holds and the driver's context."""
+    context = runtime.context(setup)
+    return Interval(
         reserved.floor + context.floor,
         reserved.low + context.floor,
         reserved.point + context.point,
         reserved.high + 2 * context.point - context.floor,
     )
-    moments = timeline(sizes.setup)
-    return Computed(allocated, reserved, occupied, moments, peak(moments), sizes.setup)
 
 
 def _interval(floor: float, low: float, point: float, high: float) -> Interval:

@@ -56,6 +56,10 @@ class ModelFacts:
     is_guessed: bool = False
     stored_as: str | None = None  # the quantisation its published weights have
 
+    def __hash__(self) -> int:
+        """Over what tells models apart: readings are looked up by it many thousand times per suggestion."""
+        return hash((self.id, self.params, self.layers, self.hidden, self.ffn, self.vocab))
+
     @property
     def q_width(self) -> int:
         """Width of the queries of one token."""
@@ -134,7 +138,11 @@ def listed_models() -> list[dict[str, Any]]:
 
 def nearest_models(name: str, limit: int = 3) -> list[str]:
     """Listed ids that look like `name`."""
-    short = {row["hf_id"].rsplit("/", 1)[-1].lower(): row["hf_id"] for row in rows("models", _REQUIRED)}
+    organisation = name.lower().split("/")[0]
+    ids = sorted(
+        (row["hf_id"] for row in rows("models", _REQUIRED)), key=lambda one: one.lower().startswith(organisation)
+    )
+    short = {one.rsplit("/", 1)[-1].lower(): one for one in ids}
     close = difflib.get_close_matches(name.lower().rsplit("/", 1)[-1], short, n=limit, cutoff=0.6)
     return [short[item] for item in close]
 
@@ -254,11 +262,14 @@ def _facts(row: dict[str, str]) -> ModelFacts | None:
         is_gated=row["gated_mlp"] == "True", is_rms_norm=row["norm"] == "RMSNorm", activation=row["activation"],
         is_parallel=family["is_parallel"] == "True", has_dropout=row["uses_dropout"] not in ("", "none"),
         norms=int(family["norms"]), has_qk_norm=family["qk_norm"] == "True",
-        max_position=int(number(row, "max_position") or 0) or None, patch=_setting(row["vision"], "patch"),
-        image=_setting(row["vision"], "image"),
+        max_position=int(number(row, "max_position") or 0) or None, patch=_setting(row, "patch"),
+        image=_setting(row, "image"),
     )  # fmt: skip
 
 
-def _setting(text: str, name: str) -> int:
-    match = re.search(rf"\b{name}=(\d+)", text)
-    return int(match[1]) if match else 0
+def _setting(row: dict[str, str], name: str) -> int:
+    """A column entry such as ``patch=16``; else what the publisher's id says (``…-patch16-224``)."""
+    if match := re.search(rf"\b{name}=(\d+)", row["vision"]):
+        return int(match[1])
+    said = re.search(r"patch(?P<patch>\d+)[-_](?P<image>\d+)\b", row["hf_id"])
+    return int(said[name]) if said else 0
