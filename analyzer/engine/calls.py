@@ -38,6 +38,8 @@ from analyzer.syntax import ir
 from analyzer.syntax.scope import target_names
 
 OFF = "is off"
+MAX_PARTS = 500
+_MODES = {"eval", "train", "requires_grad_"}
 _TRI: dict[bool | None, Tri] = {True: "yes", False: "no", None: "maybe"}
 
 
@@ -81,6 +83,8 @@ class Calls(Expressions):
         cases = callee.cases
         if len(cases) == 1:
             return self.call_one(cases[0], args, at, state)
+        if all(isinstance(case, Method) and case.name in _MODES for case in cases):  # whichever it is, it is switched
+            return union([self.call_one(case, args, at, state) for case in cases])
         ends: list[State] = []
         results: list[Value] = []
         for case in cases:
@@ -177,7 +181,7 @@ class Calls(Expressions):
         obj = self.obj(ref)
         is_off = state.flag(*GRAD_OFF)
         method = self.class_attribute(obj.cls, "forward", state) if obj.cls else None
-        if not self.forwards:
+        if not self.in_pass:
             self.loops_outside = len(self.loops)
         self.forwards += 1
         try:
@@ -331,6 +335,9 @@ class Calls(Expressions):
     def plain_result(self, row: Row, receiver: Value | None, args: Args, at: int, state: State) -> Value:
         if row.returns == "self" and receiver is not None:
             return receiver
+        if row.returns == "unknown":
+            reason = f"what `{row.name}` gives"
+            return Unknown(reason, trace=start(self.site(at), reason, Gap.UNSEEN))
         if row.returns == "argument":
             return args.at(0) or args.keywords.get("module") or Scalar()
         if row.returns == "arguments":
@@ -408,7 +415,7 @@ class Calls(Expressions):
                 self.call(args.positional[0], Args(), at, state)
             self.each_object(subject, lambda ref: self.step(ref, at, state))
         elif name == "zero_grad":
-            self.each_object(subject, lambda ref: self.clear(ref, at))
+            self.each_object(subject, lambda ref: self.clear(ref, at, state))
         elif name in {"eval", "train"}:
             wants = const(True) if name == "eval" else self.negated(args.at(0, "mode"))
             known = truth(wants)
@@ -449,11 +456,24 @@ class Calls(Expressions):
     def step(self, ref: Ref, at: int, state: State) -> None:
         obj = self.obj(ref)
         trace = start(self.site(at), "the optimizer steps here", obj.trace.gap)
-        self.emit(Step, at, trace, optimizer=ref.obj, modules=obj.modules, is_stale="maybe", born_in=obj.loops)
+        modules = self.with_parts(obj.modules, state)
+        self.emit(Step, at, trace, optimizer=ref.obj, modules=modules, is_stale="maybe", born_in=obj.loops)
 
-    def clear(self, ref: Ref, at: int) -> None:
+    def with_parts(self, modules: frozenset[ObjectId], state: State) -> frozenset[ObjectId]:
+        """Modules and all the modules they hold."""
+        found: set[ObjectId] = set()
+        todo = list(modules)
+        while todo and len(found) < MAX_PARTS:
+            obj = todo.pop()
+            found.add(obj)
+            held = [*(value for _, value in state.fields(obj)), *(value for _, value in self.objects[obj].arguments)]
+            cases = [case for value in held for case in value.cases if isinstance(case, Ref)]
+            todo += [c.obj for c in cases if c.obj not in found and self.obj(c).kind in ("Module", *CONTAINERS)]
+        return frozenset(found)
+
+    def clear(self, ref: Ref, at: int, state: State) -> None:
         obj = self.obj(ref)
-        modules = frozenset({ref.obj}) if obj.kind == "Module" else obj.modules
+        modules = self.with_parts(frozenset({ref.obj}) if obj.kind == "Module" else obj.modules, state)
         self.emit(Clear, at, None, optimizer=None if obj.kind == "Module" else ref.obj, modules=modules)
 
     # --- code we cannot see -----------------------------------------------------------------------------------

@@ -515,7 +515,7 @@ class Expressions(Machine):
         held = tuple(case for case in self.deep(value, state) if carries(case))
         if held:
             obj = self.obj(ref)
-            reach = self.loops_outside if self.forwards else len(self.loops)
+            reach = self.loops_outside if self.in_pass else len(self.loops)
             self.emit(
                 Store, node.at if at is None else at, held[0].trace, held=held, value=value, value_at=node.at,
                 into=ref.obj,

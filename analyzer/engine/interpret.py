@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, TypeVar
 
 from analyzer.engine.calls import GRAD_OFF, Calls, frame_for
@@ -42,6 +43,7 @@ from analyzer.syntax import ir
 from analyzer.syntax.scope import dotted, walk
 
 MAX_PASSES = 4
+_DRIVES = {"backward", "backward(…)", "step", "step(…)", "eval", "train", "zero_grad", "manual_backward(…)"}
 _EXITS = {"exit", "quit", "sys.exit", "os._exit"}
 T = TypeVar("T")
 
@@ -93,9 +95,10 @@ class Interpreter(Calls):
     def by_use(self, target: ir.Expr, value: Value, at: int) -> Value:
         """What an unknown value is used for says what it is: ``.backward()`` is called on tensors with a graph."""
         uses = self.uses_of(dotted(target))
-        if is_blank(value) and (kind := kind_by_use(uses)):
+        if any(is_blank(case) for case in value.cases) and (kind := kind_by_use(uses)):
             note = f"used as {'an optimizer' if kind == 'Optimizer' else 'a module'}"
-            return self.create(("use", dotted(target)), at, kind, note, gap=Gap.CONVENTION)
+            ref = self.create(("use", dotted(target)), at, kind, note, gap=Gap.CONVENTION)
+            return union(ref if is_blank(case) else case for case in value.cases)
         if not any(use in uses for use in ("backward", "backward(…)")):
             return value
         site = self.site(at)
@@ -110,16 +113,23 @@ class Interpreter(Calls):
 
     def uses_of(self, name: str | None) -> frozenset[str]:
         """What the function, or for ``self.x`` the whole class, does with a name."""
-        owner = self.frame.owner
+        this = self.frame.this
+        owner = self.obj(this).cls if isinstance(this, Ref) else self.frame.owner
         if name is None or owner is None or not name.startswith("self."):
             return self.frame.uses.get(name or "", frozenset())
-        if owner.node not in self.class_uses:
-            merged: dict[str, frozenset[str]] = {}
-            for method in owner.node.body:
-                for key, uses in method.uses.items() if isinstance(method, ir.FunctionDef) else ():
-                    merged[key] = merged.get(key, frozenset()) | uses
-            self.class_uses[owner.node] = merged
-        return self.class_uses[owner.node].get(name, frozenset())
+        return self.uses_in_class(owner).get(name, frozenset())
+
+    def uses_in_class(self, cls: Class, depth: int = 0) -> dict[str, frozenset[str]]:
+        """What the methods of a class and of its bases do with ``self.x``, by name."""
+        known = self.class_uses.get(cls.node)
+        if known is None:
+            known = self.class_uses[cls.node] = {}
+            bases = [case for base in cls.bases for case in base.cases if isinstance(case, Class) and depth < 10]
+            parts = [method.uses for method in cls.node.body if isinstance(method, ir.FunctionDef)]
+            for uses in (*parts, *(self.uses_in_class(base, depth + 1) for base in bases)):
+                for key, how in uses.items():
+                    known[key] = known.get(key, frozenset()) | how
+        return known
 
     def assign(self, target: ir.Expr, value: Value, state: State, at: int) -> None:
         if isinstance(target, ir.Name):
@@ -202,8 +212,8 @@ class Interpreter(Calls):
         """``total += loss``: carried when what is added to already holds an earlier iteration's sum."""
         tag = ("accumulator", self.site(node.at))
         carried = any(isinstance(case, (Tensor, Unknown)) and tag in case.via for case in left.cases)
-        inner = self.forwards and len(self.loops) > self.loops_outside  # one pass sums up its own layers
-        carried = carried and not inner and (self.forwards == 0 or isinstance(node.target, ir.Attribute))
+        inner = self.in_pass and len(self.loops) > self.loops_outside  # one pass sums up its own layers
+        carried = carried and not inner and (not self.in_pass or isinstance(node.target, ir.Attribute))
         trace = start(self.site(node.at), "added to what earlier iterations left")
         self.emit(
             Store, node.at, next((case.trace for case in value.cases if carries(case)), value.trace), value=value,
@@ -456,20 +466,24 @@ class Interpreter(Calls):
         scope = self.new_scope((*key, active), func.scope)
         frame = frame_for(func, scope)
         self.bind(func, args, frame, state)
+        passes = self.passes
+        if func.bound is not None and self.is_module(func.bound) and not is_driver(func.node):
+            self.loops_outside = self.loops_outside if self.in_pass else len(self.loops)
+            self.passes += 1
         result = self.within_budget(lambda: self.activate(func, frame, state))
-        self.calls = calls
+        self.calls, self.passes = calls, passes
         return result if result is not None else self.call_unseen(func, args, at, state, "too large to follow")
 
     def within_budget(self, action: Callable[[], T]) -> T | None:
         """Run something with at most half of the steps left; None, in the context of before, where that is too few."""
-        depth, context = len(self.frames), (self.loops, self.guards, self.calls, self.forwards)
+        depth, context = len(self.frames), (self.loops, self.guards, self.calls, self.forwards, self.passes)
         allowed = self.steps_left // 2
         kept, self.steps_left = self.steps_left - allowed, allowed
         try:
             return action()
         except OutOfBudget:
             del self.frames[depth:]
-            self.loops, self.guards, self.calls, self.forwards = context
+            self.loops, self.guards, self.calls, self.forwards, self.passes = context
             return None
         finally:
             self.steps_left = kept + max(0, self.steps_left)
@@ -546,7 +560,7 @@ class Interpreter(Calls):
             if value is None and param.default is not None:
                 value = state.get((func.scope, f"default {func.node.at} {param.name}"))
             value = value or unseen(f"argument `{param.name}`", self.site(func.node.at))
-            if is_blank(value):
+            if any(is_blank(case) for case in value.cases):
                 value = self.by_use(ir.Name(param.at, param.name), value, param.at)
             state.set(place, value)
         self.frames.pop()
@@ -566,13 +580,13 @@ class Interpreter(Calls):
         return scope
 
     def run_module(self, unit: ir.Unit, scope: ObjectId, state: State, is_main: bool) -> None:
-        loops, calls, forwards = self.loops, self.calls, self.forwards
-        self.loops, self.calls, self.forwards = (), (), 0
+        context = (self.loops, self.calls, self.forwards, self.passes, self.loops_outside)
+        self.loops, self.calls, self.forwards, self.passes = (), (), 0, 0
         self.frames.append(Frame(scope, unit.path, None, None, uses=unit.uses))
         state.set((scope, "__name__"), const("__main__" if is_main else self.project.module_name(unit.path)))
         end = self.run(unit.body, state.fork())
         self.frames.pop()
-        self.loops, self.calls, self.forwards = loops, calls, forwards
+        self.loops, self.calls, self.forwards, self.passes, self.loops_outside = context
         if end is not None:
             state.held = end.held
 
@@ -594,15 +608,23 @@ class Interpreter(Calls):
         assert isinstance(func.node, ir.FunctionDef)
         params: dict[str, Value] = {}
         self.frames.append(Frame(func.scope, func.path, None, None))
+        if any(isinstance(w, External) and w.name == "builtins.staticmethod" for w in func.wrappers):
+            this = None
         for param in func.node.params[1 if this is not None else 0 :]:
             params[param.name] = parameter_value(self, param, func.node, state)
-        first = {func.node.params[0].name: this} if this is not None and func.node.params else {}
-        result = self.run_function(func, Args((), {**first, **params}), func.node.at, state)
+        result = self.run_function(replace(func, bound=this), Args((), params), func.node.at, state)
         if gives_loss:
             self.backward(result, func.node.at, state)
         else:
             self.returned(result, func.node.at, state)
         self.frames.pop()
+
+
+@lru_cache(maxsize=4096)
+def is_driver(node: ir.FunctionDef | ir.Lambda) -> bool:
+    """Whether a method trains or evaluates, rather than computes a part of a forward pass."""
+    uses = node.uses.values() if isinstance(node, ir.FunctionDef) else ()
+    return any(how & _DRIVES for how in uses)
 
 
 def void(value: object) -> None:

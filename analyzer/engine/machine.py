@@ -80,6 +80,8 @@ class Machine(ABC):
         self.calls: tuple[Site, ...] = ()
         self.frames: list[Frame] = []
         self.forwards = 0
+        self.passes = 0
+        """How many calls of other methods of modules (``encode``) are in progress: parts of a forward pass."""
         self.loops_outside = 0
         self.captured: dict[ir.FunctionDef, bool] = {}
         self.class_uses: dict[ir.ClassDef, dict[str, frozenset[str]]] = {}
@@ -89,6 +91,11 @@ class Machine(ABC):
         self.wanted: frozenset[str] = frozenset()
 
     # --- context ----------------------------------------------------------------------------------------------
+
+    @property
+    def in_pass(self) -> bool:
+        """Whether code of a module runs: what it keeps within one call, it keeps for one forward pass."""
+        return self.forwards + self.passes > 0
 
     @property
     def frame(self) -> Frame:

@@ -95,7 +95,8 @@ class Program(Interpreter):
         todo = [m for m in methods if (m.path, m.node.at) not in self.called or name_of(m) in hooks]
         if not todo:
             return
-        todo += [m for m in methods if name_of(m) == "__init__" and m not in todo]  # what the others find in `self`
+        init = self.class_attribute(cls, "__init__", state)  # gives `self` what the other methods find in it
+        todo += [m for m in init.cases if isinstance(m, Func) and m not in todo] if init is not None else []
         self.frames.append(Frame(cls.scope, cls.path, None, None, cls))
         this = self.create(("instance of", cls.node.at), cls.node.at, self.kind_of(cls), "an instance", cls=cls)
         self.frames.pop()
@@ -123,7 +124,7 @@ class Program(Interpreter):
     def reset(self) -> None:
         """Back to no context at all."""
         self.frames.clear()
-        self.loops, self.calls, self.guards, self.forwards = (), (), (), 0
+        self.loops, self.calls, self.guards, self.forwards, self.passes = (), (), (), 0, 0
 
     def run_entry(self, func: Func, this: Value | None, state: State) -> None:
         name = name_of(func)

@@ -26,7 +26,7 @@ class Row:
     """Knowledge about one API.
 
     `returns`: ``tensor``, ``values and indices``, ``scalar``, ``none``, ``self``, ``argument``,
-    ``arguments``, ``parameters``, ``batch``, or the kind of object it creates (``Optimizer``).
+    ``arguments``, ``parameters``, ``batch``, ``unknown``, or the kind of object it creates (``Optimizer``).
     `graph`: of a returned tensor: ``arguments`` (as its inputs), ``none``, ``parameters`` (it owns some).
     `effect`: what it does; `on`: to ``self`` or to the argument of that number.
     `expects`: what a loss wants as its first input. `params`: names of the positional parameters.
