@@ -6,11 +6,13 @@ from contextlib import suppress
 
 from bot.core.external_id import external_id
 from bot.core.plan import CHECK_NAMES, CheckOutcome, Conclusion, State
-from bot.github.errors import Gone, Invalid, NotFound
+from bot.github.errors import Forbidden, Gone, Invalid, NotFound
 from bot.github.gateway import Gateway
 from bot.queue.records import Record
 from bot.queue.room import Room
 
+_FINAL = (NotFound, Invalid, Forbidden)
+"""The repository, the commit or our permission is gone: trying again changes nothing, and nobody waits for the run."""
 CANCELLED = "cancelled"
 FAILED = "failed"
 
@@ -39,8 +41,8 @@ def end(room: Room, gateway: Gateway, record: Record) -> None:
             )
             try:
                 gateway.checks.conclude(run_id, identifier + state, outcome)
-            except (NotFound, Invalid):
-                continue  # the repository or the commit is gone: nobody waits for this run
+            except _FINAL:
+                continue
     room.records.drop(record.name)
 
 
@@ -50,7 +52,7 @@ def _runs(gateway: Gateway, record: Record, identifier: str) -> dict[str, int]:
         return record.runs
     try:
         found = gateway.checks.on_commit(record.head_sha)
-    except (NotFound, Invalid):
+    except _FINAL:
         return record.runs
     ours: dict[str, int] = {
         run.name: run.id for run in found if run.external_id == identifier and run.name in CHECK_NAMES

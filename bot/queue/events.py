@@ -11,6 +11,7 @@ from bot.core.external_id import external_id, parse_external_id
 from bot.core.plan import CHECK_NAMES
 from bot.errors import InputError
 from bot.github.auth import AppCredentials
+from bot.github.errors import Gone, Refused
 from bot.github.gateway import Gateway
 from bot.intents import ClosePull, DropTokens, MergeGroup, Rerun, ReviewPull
 from bot.queue.endings import CANCELLED, end, ending
@@ -19,17 +20,32 @@ from bot.queue.room import Room
 
 
 def close(room: Room, document: dict[str, Any], delivery: str, log: Logbook) -> None:
-    """Supersede what runs; what is open and has no job any more is concluded here."""
+    """Supersede what runs; what is open and has no job any more is concluded here.
+
+    What was asked for after this event (reopened within the second) is not touched: events come in any order.
+    """
     intent = intents.from_json(document)
     assert isinstance(intent, ClosePull)
-    room.claims.next_generation(intent.repo_id, intent.number)
-    names = room.records.of_pull(intent.repo_id, intent.number)
-    for name in names:
-        if record := room.records.load(name):
-            ended = replace(record, ending=ending(CANCELLED, "The pull request is closed"))
-            room.records.save(ended, time.time() + room.settings.times.sweep)
-            end(room, room.gateway_of(ended), ended)
-    log.note(concluded=len(names))
+    newest = room.claims.generation(intent.repo_id, intent.number)
+    if _is_open(room.gateway(intent.installation_id, intent.repo_id, intent.full_name), intent.number):
+        log.note(reopened=True)
+        return
+    if room.claims.generation(intent.repo_id, intent.number) == newest:
+        room.claims.next_generation(intent.repo_id, intent.number)
+    found = (room.records.load(name) for name in room.records.of_pull(intent.repo_id, intent.number))
+    records = [record for record in found if record is not None and record.generation <= newest]
+    for record in records:
+        ended = replace(record, ending=ending(CANCELLED, "The pull request is closed"))
+        room.records.save(ended, time.time() + room.settings.times.sweep)
+        end(room, room.gateway_of(ended), ended)
+    log.note(concluded=len(records))
+
+
+def _is_open(gateway: Gateway, number: int) -> bool:
+    try:
+        return gateway.pull(number).is_open
+    except (Refused, Gone):
+        return False
 
 
 def rerun(room: Room, document: dict[str, Any], delivery: str, log: Logbook) -> None:

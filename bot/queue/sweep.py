@@ -68,6 +68,11 @@ class Sweeper:
             except PreflightError as error:
                 _log.warning("review=%s not concluded yet: %s", name, error)
                 self._postpone(record, now)
+            except redis.RedisError:
+                raise
+            except Exception:  # noqa: BLE001  one bad record must not hide the others; the traceback is in the log
+                _log.exception("review=%s not swept", name)
+                self._postpone(record, now)
         return due
 
     def _look_at(self, record: Record, now: float) -> None:
