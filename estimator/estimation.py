@@ -145,17 +145,25 @@ def _unknowns(run: RunConfig, model: ModelChoice, computed: Computed | None) -> 
     """What widened the interval, in words; and every field of a document that is not in the number."""
     found = candidates.choices(run, model.readings) if computed else {}
     reasons = {
-        name: f"{name}: {sourced.value.reason}" + (f" ({sourced.origin})" if sourced.origin.path else "")
+        name: f"{name}: {sourced.value.reason}{_place(sourced.origin, sourced.value.reason)}"
         for name, sourced in run.words().items()
         if isinstance(sourced.value, Unknown) and _is_worth_a_line(sourced, sourced.value)
     }
     open_choices = [name for name, choice in found.items() if choice.is_open]
+    if found and found["facts"].typical.kind == "vit":
+        open_choices = ["image size" if name == "seq_len" else name for name in open_choices]
     lines = [_READABLE.get(name, name) for name in open_choices if _WORDS.get(name, name) not in reasons]
     lines += reasons.values()
     lines += [f"{name}: {reason}" for name, reason in run.not_understood]
     if not run.gpu.is_known and not run.gpu_memory.is_known:
         lines.append("target GPU")
     return tuple(dict.fromkeys(lines))
+
+
+def _place(origin: Origin, reason: str) -> str:
+    """Where it is, without the words that the reason repeats."""
+    where = Origin("", origin.path, origin.line) if origin.text == reason else origin
+    return f" ({where})" if origin.path else ""
 
 
 def _is_worth_a_line(sourced: Sourced[Any], unknown: Unknown) -> bool:

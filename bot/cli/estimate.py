@@ -116,9 +116,12 @@ def _from_file(path: str) -> list[RunConfig]:
 
 
 def _of_script(files: Files, name: str) -> list[RunConfig]:
+    from estimator.resolve.precedence import unreadable
     from estimator.resolve.script import run_configs
 
     found = list(run_configs(files, name, ()))
+    if not found and (reason := unreadable(files, name)):
+        raise InputError(reason)
     if not found:
         raise InputError(f"{name}: no training run is recognised in it; give --model and the other options")
     return found

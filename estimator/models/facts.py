@@ -218,6 +218,8 @@ def _index() -> tuple[_Table, _Table, _Table]:
         exact[key] = row
         short.setdefault(key.rsplit("/", 1)[-1], row)
         stem.setdefault(_stem(key), row)
+        if key.startswith("timm/"):  # timm's own name is the id without the tag of the weights
+            short.setdefault(key.removeprefix("timm/").split(".")[0], row)
     return exact, short, stem
 
 

@@ -155,6 +155,7 @@ def translate(rule: Mapping[str, Any], item: Argument) -> Sourced[Any] | None:
 
 
 _OFF = object()
+_CONTAINERS = frozenset({"list", "dict", "set"})
 
 
 def _from_name(rule: Mapping[str, Any], item: Ref) -> Sourced[Any] | None:
@@ -165,7 +166,12 @@ def _from_name(rule: Mapping[str, Any], item: Ref) -> Sourced[Any] | None:
     if rule["field"] in DTYPE_FACTS and item.name in table()["dtypes"]:
         return Sourced(table()["dtypes"][item.name], origin)
     if rule["field"] in DTYPE_FACTS or "truthy" not in rule:
-        return Sourced(Unknown(f"{rule['names'][-1]} is {item.name}, which the code does not fold to a value"), origin)
+        what = (
+            f"a {item.name} whose items are not followed"
+            if item.name in _CONTAINERS
+            else f"{item.name}, not a constant"
+        )
+        return Sourced(Unknown(f"{rule['names'][-1]} is {what}"), origin)
     return None
 
 

@@ -34,13 +34,13 @@ def resolve(files: Files, launch: LaunchConfig) -> tuple[RunConfig, ...]:
         return _without_script(launch, "")
     extra = {name: value for name, value in launch.overrides.items() if name == "compute_dtype"}
     facts = script_facts(files, script, launch.command.argv, extra)
-    if not facts.marks and (reason := _unreadable(files, script)):
+    if not facts.marks and (reason := unreadable(files, script)):
         return _without_script(launch, reason)
     engine = _deepspeed(files, launch, facts)
     return tuple(_completed(run, launch, facts, engine) for run in configs_from(facts, files))
 
 
-def _unreadable(files: Files, script: str) -> str:
+def unreadable(files: Files, script: str) -> str:
     """Why the analyzer cannot read a script; empty where it can. No rule of that code runs there."""
     report = analyzer.analyze(files, [script], analyzer.Options(select=frozenset({RULE})))
     return next((f"{item.path}: {item.reason}" for item in report.skipped if item.path == script), "")

@@ -84,7 +84,9 @@ def configs_from(facts: Facts, files: Files) -> tuple[RunConfig, ...]:
     common: dict[str, Any] = dict(_fields(facts, files))
     models = _distinct(facts.candidates("model"))
     if not models:
-        return (replace(RunConfig(), **common),)
+        place = _nothing_said(facts, "")
+        unseen: Sourced[Any] = Sourced(Unknown("no call that loads a model by its id is in sight"), place)
+        return (replace(RunConfig(), **{**common, "model": unseen}),)
     notes = tuple(
         ("model", f"{item.value} is loaded too ({item.origin}); its memory is not counted")
         for item in models[1:] if item.is_known
