@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+import redis
+
 from bot import intents
 from bot.core.commands import Command, explain_mistake, parse, who_may
 from bot.errors import InputError, Unavailable
@@ -31,7 +33,7 @@ def run(room: Room, document: dict[str, Any], delivery: str, log: Logbook) -> No
         _react(gateway, intent)
     try:
         text = _answer(room, gateway, intent)
-    except Unavailable:
+    except (Unavailable, redis.RedisError):
         raise
     except (InputError, AnalysisDied) as error:
         text = f"That did not work: {error}"

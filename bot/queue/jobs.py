@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import redis
 from rq.timeouts import JobTimeoutException
 
 from bot.core.external_id import external_id
@@ -33,6 +34,7 @@ _MAX_DELAY = 900.0
 _LAG_WAITS = 3
 """Times a review waits for the head of its webhook: an event can be ahead of GitHub's API."""
 _LAG_SECONDS = 2.0
+_REDIS_SECONDS = 5.0
 
 
 def open_review(name: str) -> None:
@@ -176,6 +178,10 @@ def _guarded(room: Room, gateway: Gateway, record: Record, log: Logbook, stage: 
         return "superseded"
     except Unavailable as error:
         return _put_off(room, gateway, _latest(room, record), stage, error)
+    except redis.RedisError as error:
+        # Where it still does not answer this raises again, and the sweeper finds the review without a job.
+        gone = Unavailable(f"Redis: {type(error).__name__}", _REDIS_SECONDS)
+        return _put_off(room, gateway, _latest(room, record), stage, gone)
     except (InputError, AnalysisDied) as error:
         why = str(error)
     except Refused as error:  # a permission that was taken away, a repository that is gone
@@ -229,6 +235,8 @@ def _for_event(job: str, stage: EventStage, document: dict[str, Any], delivery: 
         try:
             stage(room, document, delivery, log)
             log.note(outcome="done")
+        except redis.RedisError:
+            raise  # rq runs it once more
         except Unavailable as error:
             if attempt >= _MAX_WAITS:
                 room.claims.release(delivery)
