@@ -381,8 +381,9 @@ class Calls(Expressions):
         incoming = [case for value in inputs for case in self.deep(value, state) if isinstance(case, (Tensor, Unknown))]
         activation = None
         if row.activation:
-            node = args.node(0)
-            activation = Activation(row.activation, self.site(at), node.at if node else None)
+            is_method = row.name.startswith("Tensor.")
+            node = None if is_method else args.node(0, "input")
+            activation = Activation(row.activation, self.site(at), node.at if node else None, is_method)
         elif row.keeps_activation and incoming and isinstance(incoming[0], Tensor):
             activation = incoming[0].activation
         if row.graph == "none" or state.flag(*GRAD_OFF) or not incoming:

@@ -479,9 +479,11 @@ class Interpreter(Calls):
         depth, context = len(self.frames), (self.loops, self.guards, self.calls, self.forwards, self.passes)
         allowed = self.steps_left // 2
         kept, self.steps_left = self.steps_left - allowed, allowed
+        mark = len(self.events)
         try:
             return action()
         except OutOfBudget:
+            self.cut_off(mark)
             del self.frames[depth:]
             self.loops, self.guards, self.calls, self.forwards, self.passes = context
             return None

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from analyzer.engine.events import Event, Loop
+from analyzer.engine.events import Event, Forward, Loop, Step, Store
 from analyzer.engine.state import State
 from analyzer.engine.trace import Gap, Site, Trace, start
 from analyzer.engine.values import Class, Func, ObjectId, Ref, Unknown, Value
@@ -124,6 +124,18 @@ class Machine(ABC):
                 **facts,
             )
         )
+
+    def cut_off(self, since: int, unfinished: tuple[Loop, ...] | None = None) -> None:
+        """What was not followed to its end shows no absence: of the events from `since` on, those that accuse because
+        something else does not happen are dropped; given `unfinished` loops, only inside of these."""
+        keys = {loop.key for loop in unfinished or ()}
+
+        def stays(event: Event) -> bool:
+            if not isinstance(event, (Forward, Step, Store)):
+                return True
+            return unfinished is not None and keys.isdisjoint(loop.key for loop in event.loops)
+
+        self.events[since:] = [event for event in self.events[since:] if stays(event)]
 
     def create(self, key: object, at: int, kind: str, note: str, **facts: Any) -> Ref:
         """The object allocated here. The same place under the same calls gives the same object again, newly born."""

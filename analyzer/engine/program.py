@@ -140,14 +140,20 @@ class Program(Interpreter):
         """One of the named boundaries: what breaks on one entry is noted, the others run."""
         allowed = min(self.budget_left, ENTRY_BUDGET)
         self.steps_left = allowed
+        mark = len(self.events)
         try:
             action()  # type: ignore[operator]
         except OutOfBudget:
-            self.skipped.append(Skipped(path, "a part of this file is too large to follow; the rest is reported"))
+            problem = "a part of this file is too large to follow; the rest is reported"
         except RecursionError:
-            self.skipped.append(Skipped(path, "a part of this file nests too deeply to follow; the rest is reported"))
+            problem = "a part of this file nests too deeply to follow; the rest is reported"
         except Exception as error:  # noqa: BLE001  boundary per entry: one bug of ours must not hide other findings
-            self.skipped.append(Skipped(path, f"internal error in the analysis: {type(error).__name__}: {error}"))
+            problem = f"internal error in the analysis: {type(error).__name__}: {error}"
+        else:
+            problem = ""
+        if problem:
+            self.skipped.append(Skipped(path, problem))
+            self.cut_off(mark, self.loops)
         self.budget_left -= allowed - max(0, self.steps_left)
         self.frames.clear()
 
@@ -254,6 +260,14 @@ class Sources:
         module, nodes = self.trees[site.path]
         call = nodes[site.at]
         if isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute) and not call.args:
+            return module.code_for_node(call.func.value)
+        return None
+
+    def called_on(self, site: Site) -> str | None:
+        """``logits`` of the call ``logits.softmax(1)``."""
+        module, nodes = self.trees[site.path]
+        call = nodes[site.at]
+        if isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute):
             return module.code_for_node(call.func.value)
         return None
 

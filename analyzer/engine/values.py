@@ -60,11 +60,13 @@ class Scalar(Value):
 
 @dataclass(frozen=True, slots=True)
 class Activation:
-    """The normalising function a tensor came out of, where, and the node of its input there."""
+    """The normalising function a tensor came out of, where, and the node of its input there, if it is an argument;
+    `is_method`: it is the receiver."""
 
     name: str
     site: Site
     input_at: ir.NodeId | None
+    is_method: bool = False
 
 
 @dataclass(frozen=True, slots=True)

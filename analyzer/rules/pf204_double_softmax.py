@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from analyzer.engine.events import Loss
 from analyzer.engine.program import Program
-from analyzer.engine.trace import Gap, start
+from analyzer.engine.trace import Gap, Site, start
 from analyzer.engine.values import Activation, Tensor
 from analyzer.findings import Severity
-from analyzer.fixes.edits import Replace
+from analyzer.fixes.edits import Replace, ReplaceText
 from analyzer.rules.base import DraftFix, Report, Rule
 
 
@@ -33,9 +33,9 @@ class DoubleSoftmax(Rule):
     computed for something other than this loss.
 
     ## Fix safety
-    Safe where the activation stands in the loss call itself: nobody else reads it. Otherwise no fix, because
-    the model's
-    other readers may need probabilities.
+    Safe where the activation stands in the loss call itself: nobody else reads it. Where it stands elsewhere in the
+    same file, taking it away is an unsafe fix: other readers of the value, inference first of all, may need
+    probabilities and must apply the softmax themselves from then on.
     """
 
     code = "PF204"
@@ -60,18 +60,43 @@ class DoubleSoftmax(Rule):
             ]
             report(
                 loss.site,
-                "The input of this loss {is} already probabilities, and the loss applies "
-                "`log_softmax` to it once more. Give "
-                "it the logits.",
+                _message(program, loss, activation),
                 because=because,
                 gaps=[] if len(soft) == len(loss.input.cases) else [Gap.UNSEEN],
                 fix=_fix(program, loss, activation),
             )
 
 
+def _message(program: Program, loss: Loss, activation: Activation) -> str:
+    """Both places in words, where the activation is not in the loss call itself."""
+    rest = "the loss applies `log_softmax` to it once more. Give it the logits."
+    if _is_inside(loss, activation):
+        return f"The input of this loss {{is}} already probabilities, and {rest}"
+    what = program.sources.text(Site(loss.site.path, loss.input_at))
+    source = program.sources.text(activation.site)
+    place = "" if activation.site.path == loss.site.path else f" in {activation.site.path}"
+    return (
+        f"The input of this loss, `{what}`, {{is}} already probabilities: it comes out of `{source}`{place}, and {rest}"
+    )
+
+
+def _is_inside(loss: Loss, activation: Activation) -> bool:
+    return activation.site == Site(loss.site.path, loss.input_at)
+
+
 def _fix(program: Program, loss: Loss, activation: Activation) -> DraftFix | None:
-    """The activation's input in its place, where it is the loss argument itself."""
-    if activation.site.path != loss.site.path or activation.site.at != loss.input_at or activation.input_at is None:
+    """The activation's input in its place."""
+    if activation.site.path != loss.site.path:
         return None
-    edit = Replace(loss.input_at, activation.input_at)
-    return DraftFix("Give the loss the logits", "safe", (edit,))
+    at = activation.site.at
+    receiver = program.sources.called_on(activation.site) if activation.is_method else None
+    edit: Replace | ReplaceText
+    if activation.input_at is not None:
+        edit = Replace(at, activation.input_at)
+    elif receiver is not None:
+        edit = ReplaceText(at, receiver)
+    else:
+        return None
+    if _is_inside(loss, activation):
+        return DraftFix("Give the loss the logits", "safe", (edit,))
+    return DraftFix("Take the softmax away, and apply it where probabilities are wanted", "unsafe", (edit,))

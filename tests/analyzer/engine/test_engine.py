@@ -9,7 +9,7 @@ from collections.abc import Collection
 import pytest
 
 from analyzer.api import Known, Options, Origin, Ref, Unseen, analyze, call_sites
-from analyzer.engine.events import Event, Step, Store
+from analyzer.engine.events import Backward, Event, Step, Store
 from analyzer.engine.program import Program, Sources
 from analyzer.findings import Confidence
 from analyzer.knowledge.schema import knowledge, parse
@@ -154,3 +154,30 @@ def test_a_row_without_a_source_is_refused() -> None:
 def test_the_door_does_not_import_libcst() -> None:
     code = "import sys, analyzer.api; sys.exit('libcst' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+CUT_OFF = """
+import torch
+model = torch.nn.Linear(2, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+kept = []
+for x, y in torch.utils.data.DataLoader([]):
+    loss = model(x).sum()
+    loss.backward()
+    optimizer.step()
+    kept.append(loss)
+{padding}
+    optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize(("count", "is_whole"), [(10, True), (20_000, False)])
+def test_what_was_cut_off_shows_no_absence(count: int, is_whole: bool) -> None:
+    padding = "\n".join("    x = x + 1" for _ in range(count))
+    sources = Sources(Project(Tree(train=CUT_OFF.format(padding=padding))))
+    program = Program(sources.project, knowledge(), sources)
+    program.run_target("train.py")
+    assert bool(program.skipped) is not is_whole
+    assert bool(list(program.of(Step))) is is_whole
+    assert bool(list(program.of(Store))) is is_whole
+    assert list(program.of(Backward))
