@@ -20,6 +20,7 @@ from estimator.sourced import Sourced, Unknown
 
 SUFFIXES = (".slurm", ".sbatch", ".sh", ".bash", ".job")
 MAX_CANDIDATES = 400
+MAX_FOUND = 100  # launches of one listing; each is followed into its script
 _HARDWARE = ("gpu", "num_gpus", "nodes")
 _REPORTED = (
     "model", "micro_batch", "grad_accum", "seq_len", "precision", "optimizer", "sharding", "grad_checkpointing",
@@ -110,9 +111,9 @@ class Found:
         }
 
 
-def candidates(files: Files, first: Sequence[str] = ()) -> list[str]:
-    """Paths that may be launch files, `first` before the others, at most `MAX_CANDIDATES`."""
-    named = sorted(path for path in files.paths() if path.endswith(SUFFIXES))
+def candidates(files: Files, first: Sequence[str] = (), folder: str = "") -> list[str]:
+    """Paths below `folder` that may be launch files, `first` before the others, at most `MAX_CANDIDATES`."""
+    named = sorted(path for path in files.paths() if path.endswith(SUFFIXES) and path.startswith(folder))
     return list(dict.fromkeys([*first, *named]))[:MAX_CANDIDATES]
 
 
@@ -162,10 +163,19 @@ def find(
     """The launches of `paths` (default: every launch file of the tree), or of one command line a person would type."""
     notes: list[Skipped] = []
     if command is not None:
-        configs = list(from_command(files, command, labels))
-    else:
-        configs = [config for path in paths or candidates(files) for config in read(files, path, labels, notes)]
-    found = [launch for config in configs for launch in resolved(files, config, notes)]
+        found = [launch for config in from_command(files, command, labels) for launch in resolved(files, config, notes)]
+        return Found(launches=tuple(distinct(found)), skipped=tuple(notes))
+    found = []
+    names = list(paths) if paths is not None else candidates(files)
+    for index, path in enumerate(names):
+        if len(found) >= MAX_FOUND:
+            rest = len(names) - index
+            notes.append(
+                Skipped(path, f"and {rest - 1} more not read: {MAX_FOUND} launches were found; name fewer paths")
+            )
+            break
+        for config in read(files, path, labels, notes):
+            found += resolved(files, config, notes)
     return Found(launches=tuple(distinct(found)), skipped=tuple(notes))
 
 

@@ -64,7 +64,7 @@ def _expanded(files: Files, paths: list[str]) -> Iterator[str]:
             raise InputError(f"{path}: is outside the working directory, and so are the files it names")
         name = place.relative_to(root).as_posix()
         if place.is_dir():
-            yield from (item for item in candidates(files) if name == "." or item.startswith(f"{name}/"))
+            yield from candidates(files, folder="" if name == "." else f"{name}/")
         else:
             yield name
 

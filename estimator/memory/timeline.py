@@ -22,21 +22,22 @@ def peak(moments: tuple[Moment, ...]) -> Moment:
 
 
 def _training(setup: Setup) -> list[tuple[str, list[Term]]]:
-    at_rest = [weights.weights(setup), weights.optimizer_state(setup), runtime.workspace(setup)]
+    model, state, scratch = weights.weights(setup), weights.optimizer_state(setup), runtime.workspace(setup)
+    at_rest = [model, state, scratch]
     held = [*at_rest, collectives.buckets(setup)]
-    carried = [weights.gradients(setup)] if setup.grad_accum > 1 else []
+    grads = weights.gradients(setup)
     kept, working = _activation_terms(setup)
     fetched, quantised = collectives.gathered(setup), generation.dequantized(setup)
-    forward = [*held, *carried, kept, fetched, quantised]
-    grads = weights.gradients(setup)
+    scattered, logits = collectives.unsharded_gradients(setup), loss.logits(setup)
+    forward = [*held, *([grads] if setup.grad_accum > 1 else []), kept, fetched, quantised]
     return [
-        ("model load", [weights.weights(setup), collectives.unsharded_weights(setup), runtime.workspace(setup)]),
-        ("forward end", [*forward, loss.logits(setup)]),
-        ("loss backward", [*forward, loss.logits(setup), loss.loss_backward(setup)]),
-        ("deepest backward", [*forward, working, collectives.unsharded_gradients(setup)]),
-        ("backward end", [*held, grads, working, fetched, quantised, collectives.unsharded_gradients(setup)]),
+        ("model load", [model, collectives.unsharded_weights(setup), scratch]),
+        ("forward end", [*forward, logits]),
+        ("loss backward", [*forward, logits, loss.loss_backward(setup)]),
+        ("deepest backward", [*forward, working, scattered]),
+        ("backward end", [*held, grads, working, fetched, quantised, scattered]),
         ("optimizer step", [*held, grads, weights.step_temporaries(setup)]),
-        ("evaluation", [*at_rest, fetched, quantised, generation.forward_working_set(setup), loss.logits(setup)]),
+        ("evaluation", [*at_rest, fetched, quantised, generation.forward_working_set(setup), logits]),
     ]
 
 

@@ -54,3 +54,13 @@ def test_wrong_input_is_said_and_exits_with_2(
 ) -> None:
     assert run(["launches", *words]) == 2
     assert "preflight launches:" in capsys.readouterr().err
+
+
+def test_a_tree_with_very_many_launches_is_listed_up_to_a_limit_and_says_so() -> None:
+    from bot.core.review import MemoryTree
+    from estimator.launches import MAX_FOUND, find
+
+    job = b"#!/bin/bash\n#SBATCH --gres=gpu:t4:1\npython nowhere.py\n"
+    found = find(MemoryTree({f"job{index:03}.slurm": job for index in range(MAX_FOUND + 20)}))
+    assert len(found.launches) == MAX_FOUND
+    assert "and 19 more not read" in found.skipped[0].reason
