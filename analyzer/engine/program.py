@@ -278,9 +278,9 @@ class Sources:
         return site.at - 1 if isinstance(before, cst.Expr) and before.value is nodes[site.at] else None
 
     def text(self, site: Site) -> str:
-        """The source of a site on one line, shortened."""
+        """The source of a site on one line, shortened, without backticks: it will stand between them in Markdown."""
         module, nodes = self.trees[site.path]
-        text = " ".join(module.code_for_node(nodes[site.at]).split())
+        text = " ".join(module.code_for_node(nodes[site.at]).replace("`", "'").split())
         return text if len(text) <= 60 else text[:57] + "…"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from analyzer.engine.events import Backward, Forward, Loop, Store
 from analyzer.engine.program import Program
-from analyzer.engine.trace import Gap, Trace
+from analyzer.engine.trace import Gap, Site, Trace
 from analyzer.engine.values import Tensor, Unknown, nested
 from analyzer.findings import Severity
 from analyzer.fixes.edits import InsertAfter
@@ -64,7 +64,7 @@ class GraphRetention(Rule):
             ]
             report(
                 store.site,
-                _message(store, freed is not None),
+                _message(program, store, freed is not None),
                 because=because,
                 gaps=gaps,
                 severity=Severity.WARNING if freed else Severity.ERROR,
@@ -137,19 +137,19 @@ def _gaps(program: Program, store: Store, carrier: Tensor | Unknown, loops: tupl
     return gaps
 
 
-def _message(store: Store, freed: bool) -> str:
+def _message(program: Program, store: Store, freed: bool) -> str:
     what = "this running sum" if store.how == "accumulate" else "this container"
+    text = program.sources.text(Site(store.site.path, store.value_at))
+    of_what = "the tensor" if store.how == "item" else f"`{text}`"
     if freed:
         return (
             f"{what.capitalize()} {{does keep}} a piece of the autograd graph of every iteration: "
-            "the backward pass has "
-            "freed the saved tensors, but not the graph itself. Store `.detach()` of the tensor."
+            f"the backward pass has freed the saved tensors, but not the graph itself. Store `.detach()` of {of_what}."
         )
     return (
         f"{what.capitalize()} {{does keep}} the whole autograd graph of every iteration alive, "
-        "because no backward pass "
-        "frees it: memory {will grow} until it runs out. Store `.detach()` of the tensor, or compute it under "
-        "`torch.no_grad()`."
+        "because no backward pass frees it: memory {will grow} until it runs out. "
+        f"Store `.detach()` of {of_what}, or compute it under `torch.no_grad()`."
     )
 
 

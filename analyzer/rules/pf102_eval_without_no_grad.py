@@ -61,11 +61,12 @@ class EvalWithoutNoGrad(Rule):
                 continue
             seen.add(nest[-1].site)
             inside = forward.calls[nest[-1].depth :]
+            at = inside[0] if inside and nest[-1].kind != "framework" else forward.site
             report(
-                inside[0] if inside and nest[-1].kind != "framework" else forward.site,
-                "This forward pass in evaluation mode {does build} an autograd graph that no "
-                "backward pass uses: `eval()` "
-                "does not turn gradients off. Wrap the loop in `torch.no_grad()` or `torch.inference_mode()`.",
+                at,
+                f"`{program.sources.text(at)}` runs in evaluation mode and {{does build}} an autograd graph that no "
+                "backward pass uses: `eval()` does not turn gradients off. Wrap the loop in `torch.no_grad()` or "
+                "`torch.inference_mode()`.",
                 because=[forward.mode, nest[-1].trace, forward.trace],
                 gaps=_gaps(program, forward),
             )
