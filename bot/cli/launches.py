@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from estimator.launches import Found, Launch
 
 
+_WIDTH = 200
+
+
 def configure(parser: argparse.ArgumentParser) -> None:
     """Options of the command."""
     parser.add_argument("paths", nargs="*", metavar="PATH", help="launch files or directories")
@@ -72,7 +75,15 @@ def _expanded(files: Files, paths: list[str]) -> Iterator[str]:
 def _text(found: Found) -> str:
     blocks = [_block(launch) for launch in found.launches] or ["no launch configs found"]
     blocks += [f"not read: {item.path}: {item.reason}" for item in found.skipped]
-    return "\n\n".join(blocks)
+    return "\n".join(map(_line, "\n\n".join(blocks).split("\n")))
+
+
+def _line(text: str) -> str:
+    """Words come from files: one line of the terminal, without escape sequences or invisible characters."""
+    from bot.render.markdown import visible
+
+    shown = visible(text).replace("\t", " ")
+    return shown if len(shown) <= _WIDTH else f"{shown[: _WIDTH - 1]}…"
 
 
 def _block(launch: Launch) -> str:
