@@ -24,11 +24,15 @@ from analyzer.rules.base import Report as RuleReport
 def analyze(files: Files, targets: Sequence[str], options: Options) -> Report:
     """See `analyzer.api.analyze`."""
     with quiet_collector():
-        rules = [rule for rule in catalogue.rules() if wanted(rule, options)]
-        run = Run(files, targets, rules)
-        run.all()
-        found = verified(run, files)
-    return finish(files, targets, options, found, run.notes())
+        found, notes = _examined(files, targets, options)
+    return finish(files, targets, options, found, notes)
+
+
+def _examined(files: Files, targets: Sequence[str], options: Options) -> tuple[list[Finding], tuple[Skipped, ...]]:
+    """A function of its own, so that trees and states are gone before the garbage collector may look at them."""
+    run = Run(files, targets, [rule for rule in catalogue.rules() if wanted(rule, options)])
+    run.all()
+    return verified(run, files), run.notes()
 
 
 class Run:
@@ -80,7 +84,9 @@ def verified(run: Run, files: Files) -> list[Finding]:
         if source is not None and any(item.fix for item in mine):
 
             def again(changed: bytes, path: str = path) -> Sequence[Finding] | None:
-                rerun = Run(_Changed(files, path, changed), run.targets, run.rules)
+                tree = _Changed(files, path, changed)
+                rerun = Run(tree, run.targets, run.rules)
+                rerun.sources = run.sources.with_changed(Project(tree), path)
                 rerun.all(run.entries[path])
                 return None if path in rerun.sources.skipped else rerun.of(path)
 

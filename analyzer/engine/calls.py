@@ -33,6 +33,7 @@ from analyzer.engine.values import (
     truth,
     union,
 )
+from analyzer.knowledge import overlays
 from analyzer.knowledge.schema import Row
 from analyzer.syntax import ir
 from analyzer.syntax.scope import target_names
@@ -93,7 +94,7 @@ class Calls(Expressions):
             ends.append(path)
         met = merge(ends)
         assert met is not None
-        state.held = met.held
+        state.become(met)
         return union(results)
 
     def call_one(self, case: Value, args: Args, at: int, state: State) -> Value:
@@ -262,8 +263,6 @@ class Calls(Expressions):
     # --- libraries --------------------------------------------------------------------------------------------
 
     def call_external(self, callee: External, args: Args, at: int, state: State) -> Value:
-        from analyzer.knowledge import overlays
-
         self.saw(callee.name, args, at, External(callee.name.rpartition(".")[0]))
         self.callbacks(args, at, state)
         special = overlays.function(callee.name)
@@ -276,8 +275,6 @@ class Calls(Expressions):
         return self.call_unseen(callee, args, at, state, f"`{callee.name}` was not read")
 
     def call_method(self, method: Method, args: Args, at: int, state: State) -> Value:
-        from analyzer.knowledge import overlays
-
         receiver, kind = method.receiver, self.receiver_kind(method.receiver)
         self.saw(f"*.{method.name}", args, at, receiver)
         self.callbacks(args, at, state)

@@ -8,7 +8,7 @@ from typing import Any
 
 from analyzer.engine import fold
 from analyzer.engine.events import Loop, Store
-from analyzer.engine.machine import Args, Machine, unseen
+from analyzer.engine.machine import Args, Machine, OutOfBudget, unseen
 from analyzer.engine.state import State, merge
 from analyzer.engine.trace import Gap, Site, start
 from analyzer.engine.values import (
@@ -111,7 +111,9 @@ class Expressions(Machine):
     """Evaluate expressions to values."""
 
     def evaluate(self, expr: ir.Expr, state: State) -> Value:
-        self.spend()
+        self.steps_left -= 1
+        if self.steps_left < 0:
+            raise OutOfBudget
         handler = _TABLE.get(type(expr))
         return handler(self, expr, state) if handler else unseen("this form of expression", self.site(expr.at))
 
@@ -138,13 +140,19 @@ class Expressions(Machine):
         return None
 
     def constant(self, expr: ir.Constant, state: State) -> Value:
-        return const(expr.value, start(self.site(expr.at), repr(expr.value)[:60]))
+        known = self.constants.get(expr)
+        if known is None:
+            known = self.constants[expr] = const(expr.value, start(self.site(expr.at), repr(expr.value)[:60]))
+        return known
 
     # --- attributes -------------------------------------------------------------------------------------------
 
     def attribute(self, expr: ir.Attribute, state: State) -> Value:
         receiver = self.evaluate(expr.value, state)
-        return union(self.attribute_of(case, expr.attr, expr.at, state) for case in receiver.cases)
+        cases = receiver.cases
+        if len(cases) == 1:
+            return self.attribute_of(cases[0], expr.attr, expr.at, state)
+        return union(self.attribute_of(case, expr.attr, expr.at, state) for case in cases)
 
     def attribute_of(self, case: Value, attr: str, at: int, state: State) -> Value:
         if isinstance(case, External):
@@ -401,8 +409,7 @@ class Expressions(Machine):
             state.add((ref.obj, "[]" if loose or index > 15 else f"[{index}]"), item)
 
     def empty(self, ref: Ref, state: State) -> None:
-        for place in [place for place in state.held if place[0] == ref.obj]:
-            del state.held[place]
+        state.clear(ref.obj)
 
     def dict_display(self, expr: ir.DictDisplay, state: State) -> Value:
         ref = self.create("dict", expr.at, "dict", "created here")
@@ -433,7 +440,7 @@ class Expressions(Machine):
         result = union([self.evaluate(expr.body, state), self.evaluate(expr.orelse, other)])
         met = merge([state, other])
         assert met is not None
-        state.held = met.held
+        state.become(met)
         return result
 
     def joined(self, expr: ir.Joined, state: State) -> Value:

@@ -40,7 +40,7 @@ from analyzer.engine.values import (
     without_constants,
 )
 from analyzer.syntax import ir
-from analyzer.syntax.scope import dotted, walk
+from analyzer.syntax.scope import dotted
 
 MAX_PASSES = 4
 _DRIVES = {"backward", "backward(…)", "step", "step(…)", "eval", "train", "zero_grad", "manual_backward(…)"}
@@ -224,7 +224,7 @@ class Interpreter(Calls):
     def delete(self, node: ir.Delete, state: State) -> State:
         for target in node.targets:
             if isinstance(target, ir.Name):
-                state.held.pop((self.frame.scope, target.id), None)
+                state.drop(self.frame.scope, (target.id,))
             elif isinstance(target, ir.Subscript):
                 for case in self.evaluate(target.value, state).cases:
                     if isinstance(case, Ref):
@@ -283,7 +283,9 @@ class Interpreter(Calls):
     ) -> State | None:
         outer, self.loops = self.loops, (*self.loops, loop)
         mark = len(self.events)
-        head = state
+        key = (loop.site, self.calls)
+        earlier = self.heads.get(key)
+        head = state if earlier is None else merge_two(state, earlier, widening)
         exits: list[State] = []
         for number in range(MAX_PASSES):
             del self.events[mark:]
@@ -296,10 +298,12 @@ class Interpreter(Calls):
             again = merge([end, *continues])
             if again is None:
                 break
-            following = merge_two(head, again, join if number == 0 else widening)
+            following = merge_two(head, again, join if number == 0 and earlier is None else widening)
             if same(following, head):
                 break
             head = following
+        if outer:
+            self.heads[key] = head
         self.loops = outer
         after = self.run(orelse, head.fork())
         return merge([after, *exits])
@@ -308,11 +312,12 @@ class Interpreter(Calls):
         before = state.get(GRAD_OFF)
         modes: dict[Place, Value] = {}
         for context, target in node.items:
-            earlier = state.held.copy()
+            earlier = state.fork()
             value = self.evaluate(context, state)
             entered = self.enter(value, context.at, state)
             if isinstance(value, Stream):  # a generator context of the repository puts modes back when it exits
-                modes.update({p: earlier.get(p, FALSE) for p in state.held if p[1] == "is eval"})
+                switched = [(obj, "is eval") for obj in state.objects_with("is eval")]
+                modes.update({place: earlier.get(place) or FALSE for place in switched})
             if target is not None:
                 self.assign(target, entered, state, context.at)
         mark = len(self.frame.returns)
@@ -405,9 +410,8 @@ class Interpreter(Calls):
         self.frames.append(Frame(scope, self.frame.path, self.frame.node, self.frame.scope, cls))
         end = self.run(node.body, state) or state
         self.frames.pop()
-        for (obj, name), value in list(end.held.items()):
-            if obj == scope:
-                end.set((obj, name), owned(value, cls, self.frame.scope))
+        for name, value in list(end.held.get(scope, {}).items()):
+            end.set((scope, name), owned(value, cls, self.frame.scope))
         end.set((self.frame.scope, node.name), cls)
         return end
 
@@ -523,26 +527,17 @@ class Interpreter(Calls):
                 any(isinstance(w, External) and w.name.endswith("contextmanager") for w in func.wrappers)
                 and frame.yields
             ):
-                state.held = frame.yields[0][1].held
+                state.become(frame.yields[0][1])
                 return value
         else:
             returned = [value for value, _ in frame.returns] + ([const(None)] if end is not None else [])
             value = union(returned) if returned else Unknown("the function does not return")
         met = merge(ends)
         if met is not None:
-            state.held = met.held
-        if not self.is_captured(func.node):
+            state.become(met)
+        if not func.node.has_inner:
             state.drop(frame.scope, func.node.locals)
         return value
-
-    def is_captured(self, node: ir.FunctionDef) -> bool:
-        """Whether something defined inside a function may outlive the call and read its variables."""
-        known = self.captured.get(node)
-        if known is None:
-            inner = (ir.FunctionDef, ir.ClassDef, ir.Lambda)
-            known = any(isinstance(item, inner) for item in walk(node.body, into_functions=False))
-            self.captured[node] = known
-        return known
 
     def bind(self, func: Func, args: Args, frame: Frame, state: State) -> None:
         """Arguments to parameters; what is missing takes its default, or is unknown."""
@@ -576,7 +571,7 @@ class Interpreter(Calls):
             return None
         scope = self.new_scope(("module", path), None)
         self.modules[path] = scope
-        before = set(state.held)
+        before = state.fork()
         self.within_budget(lambda: self.run_module(unit, scope, state, is_main=False))
         state.freeze(before)
         return scope
@@ -590,7 +585,7 @@ class Interpreter(Calls):
         self.frames.pop()
         self.loops, self.calls, self.forwards, self.passes, self.loops_outside = context
         if end is not None:
-            state.held = end.held
+            state.become(end)
 
     def returned(self, value: Value, at: int, state: State) -> None:
         """What an entry returns goes to a caller that was not seen."""

@@ -83,9 +83,10 @@ class Machine(ABC):
         self.passes = 0
         """How many calls of other methods of modules (``encode``) are in progress: parts of a forward pass."""
         self.loops_outside = 0
-        self.captured: dict[ir.FunctionDef, bool] = {}
         self.class_uses: dict[ir.ClassDef, dict[str, frozenset[str]]] = {}
         self.called: set[tuple[str, int]] = set()
+        self.heads: dict[object, State] = {}
+        self.constants: dict[ir.Constant, Value] = {}
         self.emptied: dict[ObjectId, set[tuple[Loop, ...]]] = {}
         self.argv: Sequence[tuple[str, Any]] = ()
         self.wanted: frozenset[str] = frozenset()

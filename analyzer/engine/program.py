@@ -64,7 +64,7 @@ class Program(Interpreter):
     def run_rest(self, path: str, state: State) -> None:
         """The functions and methods of a file that nobody called."""
         scope = self.modules.get(path)
-        state.freeze(set())
+        state.freeze(State(state.base))
         cases = [case for _, held in state.fields(scope) for case in held.cases]
         called = self.names_called(path)
         for case in sorted(cases, key=lambda case: isinstance(case, Func) and getattr(case.node, "name", "") in called):
@@ -133,7 +133,7 @@ class Program(Interpreter):
         start = state.fork()
         self.guarded(func.path, lambda: self.entry(func, this, start))
         if this is not None and name == "__init__":
-            state.held = start.held
+            state.become(start)
         self.reset()
 
     def guarded(self, path: str, action: object) -> None:
@@ -204,6 +204,14 @@ class Sources:
         self.units: dict[str, ir.Unit | None] = {}
         self.trees: dict[str, tuple[cst.Module, list[cst.CSTNode]]] = {}
         self.skipped: dict[str, Skipped] = {}
+
+    def with_changed(self, project: Project, path: str) -> Sources:
+        """The same tree with one file changed: the other files are not parsed again."""
+        changed = Sources(project)
+        changed.units = {known: unit for known, unit in self.units.items() if known != path}
+        changed.trees = {known: tree for known, tree in self.trees.items() if known != path}
+        changed.skipped = {known: note for known, note in self.skipped.items() if known != path}
+        return changed
 
     def unit(self, path: str) -> ir.Unit | None:
         """The IR of a file; None, with a note, where it cannot be read."""

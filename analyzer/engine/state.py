@@ -5,15 +5,16 @@ the dict, ``[]`` is the summary of a container's elements. So aliases work: two 
 stored through one is seen through the other. Facts of the engine's own (the grad mode, whether a graph has been freed,
 train or eval mode) are places too, so that one join serves all.
 
-No two paths share a mutable map: `fork` copies it (a few hundred entries), a join keeps entries that are the same
-object on both sides as they are. What finished modules hold is a frozen base that every state reads through.
+Fields are kept by object. `fork` copies one map of objects; the fields of an object are copied when a path first writes
+to it. So paths share what neither wrote, and a join looks only at objects whose fields are not the same map. What
+finished modules hold is a frozen base that every state reads through.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
-from analyzer.engine.values import Const, ObjectId, Value, const, join
+from analyzer.engine.values import Const, Value, const, join
 
 Place = tuple[object, str]
 
@@ -22,66 +23,89 @@ TRUE = const(True)
 FALSE = const(False)
 
 
+Fields = dict[str, Value]
+_NONE: Fields = {}
+
+
 class Base:
     """What finished modules hold: read through by every state, never forked."""
 
     __slots__ = ("by_object",)
 
     def __init__(self) -> None:
-        self.by_object: dict[object, dict[Place, Value]] = {}
-
-    def get(self, place: Place) -> Value | None:
-        """What a place holds, or None."""
-        found = self.by_object.get(place[0])
-        return found.get(place) if found is not None else None
+        self.by_object: dict[object, Fields] = {}
 
     def put(self, place: Place, value: Value) -> None:
         """Add a place."""
-        self.by_object.setdefault(place[0], {})[place] = value
+        self.by_object.setdefault(place[0], {})[place[1]] = value
 
 
 class State:
-    """Places and what they hold. Written only by the path that owns it."""
+    """Places and what they hold. Written only by the path that owns it; `owned` are the objects whose fields no other
+    path sees."""
 
-    __slots__ = ("base", "held")
+    __slots__ = ("base", "held", "owned")
 
-    def __init__(self, base: Base, held: dict[Place, Value] | None = None) -> None:
+    def __init__(self, base: Base, held: dict[object, Fields] | None = None) -> None:
         self.base = base
-        self.held: dict[Place, Value] = {} if held is None else held
+        self.held: dict[object, Fields] = {} if held is None else held
+        self.owned: set[object] = set()
 
     def fork(self) -> State:
         """A copy for another path."""
+        self.owned = set()
         return State(self.base, self.held.copy())
+
+    def become(self, other: State) -> None:
+        """Go on from the end of another path, which ends here."""
+        self.held, self.owned = other.held, other.owned
 
     def get(self, place: Place) -> Value | None:
         """What a place holds, or None."""
-        value = self.held.get(place)
-        return self.base.get(place) if value is None else value
+        obj, name = place
+        fields = self.held.get(obj)
+        if fields is not None:
+            value = fields.get(name)
+            if value is not None:
+                return value
+        fields = self.base.by_object.get(obj)
+        return None if fields is None else fields.get(name)
 
     def fields(self, obj: object) -> list[tuple[str, Value]]:
         """Every field of an object and what it holds."""
-        found = {place[1]: value for place, value in self.base_of.get(obj, {}).items()}
-        found.update({place[1]: value for place, value in self.held.items() if place[0] == obj})
-        return list(found.items())
+        mine, below = self.held.get(obj, _NONE), self.base.by_object.get(obj, _NONE)
+        return list(({**below, **mine} if below else mine).items())
 
-    @property
-    def base_of(self) -> dict[object, dict[Place, Value]]:
-        """The frozen base by object."""
-        return self.base.by_object
+    def objects_with(self, name: str) -> list[object]:
+        """The objects that have a field of a name, those of finished modules aside."""
+        return [obj for obj, fields in self.held.items() if name in fields]
 
-    def freeze(self, before: set[Place]) -> None:
-        """What a finished module holds becomes part of the base."""
-        for place in self.held.keys() - before:
-            self.base.put(place, self.held.pop(place))
+    def freeze(self, before: State) -> None:
+        """What was added since `before`, by a module that is finished, becomes part of the base."""
+        for obj, fields in list(self.held.items()):
+            known = before.held.get(obj, _NONE)
+            if fields is not known:
+                added = fields.keys() - known.keys()
+                for name in [name for name in fields if name in added]:
+                    self.base.put((obj, name), fields[name])
+                self.drop(obj, added)
 
     def set(self, place: Place, value: Value) -> None:
         """A strong update: the place holds this and nothing else."""
-        self.held[place] = value
+        self.writable(place[0])[place[1]] = value
+
+    def writable(self, obj: object) -> Fields:
+        """The fields of an object, for this path alone."""
+        if obj in self.owned:
+            return self.held[obj]
+        self.owned.add(obj)
+        fields = self.held[obj] = self.held.get(obj, _NONE).copy()
+        return fields
 
     def add(self, place: Place, value: Value) -> None:
         """A weak update: the place may hold this as well."""
         known = self.get(place)
-        self.held[place] = value if known is None else join(known, value)
+        self.set(place, value if known is None else join(known, value))
 
     def flag(self, obj: object, name: str) -> bool | None:
         """An engine fact: yes, no, or None where paths differ. Absent is no."""
@@ -90,10 +114,19 @@ class State:
             return False
         return value.value is True if isinstance(value, Const) else None
 
-    def drop(self, obj: ObjectId, names: Iterable[str]) -> None:
-        """Forget the fields of a scope that is gone."""
-        for name in names:
-            self.held.pop((obj, name), None)
+    def drop(self, obj: object, names: Collection[str]) -> None:
+        """Forget these fields of an object."""
+        left = {name: value for name, value in self.held.get(obj, _NONE).items() if name not in names}
+        if left:
+            self.held[obj] = left
+            self.owned.add(obj)
+        else:
+            self.clear(obj)
+
+    def clear(self, obj: object) -> None:
+        """Forget every field of an object."""
+        self.held.pop(obj, None)
+        self.owned.discard(obj)
 
 
 def merge(states: Iterable[State | None]) -> State | None:
@@ -108,29 +141,35 @@ def merge(states: Iterable[State | None]) -> State | None:
 
 
 def merge_two(one: State, other: State, adjust: Callable[[Value, Value], Value] = join) -> State:
-    """The state of either of two paths. A place that only one of them knows keeps what it holds."""
-    held = one.held.copy()
-    base = one.base
-    for place, value in other.held.items():
-        mine = held.get(place)
-        if mine is value:
+    """The state of either of two paths. A place that only one of them knows keeps what it holds, but facts of the
+    engine (fields named ``is …``) that only one has are no on the other."""
+    one.owned, other.owned = set(), set()
+    result = State(one.base, one.held.copy())
+    for obj, theirs in other.held.items():
+        mine = one.held.get(obj, _NONE)
+        if mine is not theirs:
+            result.held[obj] = _merge_fields(mine, theirs, one.base.by_object.get(obj, _NONE), adjust)
+    for obj in one.held.keys() - other.held.keys():
+        result.held[obj] = _merge_fields(one.held[obj], _NONE, one.base.by_object.get(obj, _NONE), adjust)
+    return result
+
+
+def _merge_fields(mine: Fields, theirs: Fields, below: Fields, adjust: Callable[[Value, Value], Value]) -> Fields:
+    """The fields of one object where paths meet: the very map `mine` where nothing is new."""
+    new: Fields = {}
+    for name, value in theirs.items():
+        known = mine.get(name)
+        if known is value:
             continue
-        if mine is None:
-            mine = base.get(place)
-            if mine is None and place[1].startswith("is "):
-                mine = FALSE
-        held[place] = value if mine is None else adjust(mine, value)
-    if len(held) != len(other.held):
-        _absent_flags(held, other)
-    return State(base, held)
-
-
-def _absent_flags(held: dict[Place, Value], other: State) -> None:
-    """Facts of the engine (fields named ``is …``) that only one path has are no on the other."""
-    for place in held.keys() - other.held.keys():
-        known = other.base.get(place)
-        if known is not None or place[1].startswith("is "):
-            held[place] = join(held[place], known or FALSE)
+        other = known or below.get(name) or (FALSE if name.startswith("is ") else None)
+        met = value if other is None else adjust(other, value)
+        if met is not known:
+            new[name] = met
+    for name in mine.keys() - theirs.keys():
+        other = below.get(name) or (FALSE if name.startswith("is ") else None)
+        if other is not None:
+            new[name] = join(mine[name], other)
+    return {**mine, **new} if new else mine
 
 
 def same(one: State, other: State) -> bool:

@@ -10,13 +10,13 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from analyzer.findings import Confidence
 from analyzer.syntax.ir import NodeId
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Site:
+class Site(NamedTuple):
     """A place in the program: a file and the number of a node in it."""
 
     path: str

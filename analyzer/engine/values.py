@@ -189,6 +189,8 @@ def join(one: Value, other: Value) -> Value:
     """Either of two values: commutative and monotone; the better witness survives where both say the same."""
     if one is other:
         return one
+    if type(one) is type(other) and not isinstance(one, Union) and one == other:
+        return _witness(one, other)
     return union([*one.cases, *other.cases])
 
 

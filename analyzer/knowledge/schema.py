@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fnmatch
 import importlib
+import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -52,6 +53,12 @@ class Knowledge:
     exact: Mapping[str, Row]
     patterns: tuple[Row, ...]
     found: dict[str, Row | None] = field(default_factory=dict)
+    any_pattern: re.Pattern[str] = field(init=False)
+    """All patterns at once: most names match none."""
+
+    def __post_init__(self) -> None:
+        every = "|".join(fnmatch.translate(row.name) for row in self.patterns)
+        object.__setattr__(self, "any_pattern", re.compile(every or r"\Z."))
 
     def row(self, name: str) -> Row | None:
         """The row for a name, if any."""
@@ -60,6 +67,8 @@ class Knowledge:
         return self.found[name]
 
     def _by_pattern(self, name: str) -> Row | None:
+        if not self.any_pattern.match(name):
+            return None
         matching = [row for row in self.patterns if fnmatch.fnmatchcase(name, row.name)]
         return max(matching, key=lambda row: len(row.name), default=None)
 

@@ -371,6 +371,8 @@ class FunctionDef(Stmt):
     is_generator: bool
     is_async: bool
     uses: dict[str, frozenset[str]] = field(default_factory=dict)
+    has_inner: bool = False
+    """Whether it defines a function, class or lambda, which may outlive the call and read its variables."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -6,13 +6,14 @@ of the traversal, so lowering the same bytes again gives the same numbers, and `
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Literal
 
 import libcst as cst
 
 from analyzer.syntax import ir
-from analyzer.syntax.scope import names_in, uses_in
+from analyzer.syntax.scope import Names
 
 _BINARY = {
     "Add": "+", "Subtract": "-", "Multiply": "*", "Divide": "/", "FloorDivide": "//", "Modulo": "%", "Power": "**",
@@ -27,12 +28,13 @@ def lower(module: cst.Module, path: str) -> tuple[ir.Unit, list[cst.CSTNode]]:
     """The IR of a module, and the LibCST node of every number."""
     lowering = _Lowering()
     body = lowering.block(module.body)
-    return ir.Unit(path, body, len(lowering.nodes), uses_in(body)), lowering.nodes
+    return ir.Unit(path, body, len(lowering.nodes), lowering.names.frozen_uses()), lowering.nodes
 
 
 class _Lowering:
     def __init__(self) -> None:
         self.nodes: list[cst.CSTNode] = []
+        self.names = Names()
 
     def number(self, node: cst.CSTNode) -> int:
         self.nodes.append(node)
@@ -55,7 +57,17 @@ class _Lowering:
     def statement(self, node: Any, into: list[ir.Stmt]) -> None:
         handler = _STATEMENTS.get(type(node))
         if handler is not None:
-            into.append(handler(self, node, self.number(node)))
+            statement = handler(self, node, self.number(node))
+            self.names.bind(statement)
+            into.append(statement)
+
+    @contextmanager
+    def scope(self) -> Iterator[Names]:
+        """Collect the names of a function, class or lambda apart from those around it."""
+        around, self.names = self.names, Names()
+        yield self.names
+        around.absorb(self.names)
+        self.names = around
 
     def assign(self, node: cst.Assign, at: int) -> ir.Stmt:
         targets = tuple(self.expr(target.target) for target in node.targets)
@@ -91,6 +103,7 @@ class _Lowering:
 
     def for_(self, node: cst.For, at: int) -> ir.Stmt:
         iterable = self.expr(node.iter)
+        self.names.iterated(iterable)
         return ir.For(at, self.expr(node.target), iterable, self.block(node.body), self.orelse(node.orelse))
 
     def while_(self, node: cst.While, at: int) -> ir.Stmt:
@@ -111,13 +124,18 @@ class _Lowering:
     def handler(self, node: cst.ExceptHandler | cst.ExceptStarHandler) -> ir.Handler:
         bound = node.name.name if node.name else None
         name = bound.value if isinstance(bound, cst.Name) else None
-        return ir.Handler(self.number(node), self.expr(node.type) if node.type else None, name, self.block(node.body))
+        number, kind = self.number(node), self.expr(node.type) if node.type else None
+        handler = ir.Handler(number, kind, name, self.block(node.body))
+        self.names.bind(handler)
+        return handler
 
     def match(self, node: cst.Match, at: int) -> ir.Stmt:
         cases = tuple(
             ir.Case(_captures(case.pattern), self.expr(case.guard) if case.guard else None, self.block(case.body))
             for case in node.cases
         )
+        for case in cases:
+            self.names.bind(case)
         return ir.Match(at, self.expr(node.subject), cases)
 
     def import_(self, node: cst.Import, at: int) -> ir.Stmt:
@@ -139,13 +157,12 @@ class _Lowering:
         decorators = tuple(self.expr(decorator.decorator) for decorator in node.decorators)
         params = self.params(node.params)
         returns = self.expr(node.returns.annotation) if node.returns else None
-        body = self.block(node.body)
-        scope = names_in(body)
-        outer = scope.outer
-        names = (scope.bound | {param.name for param in params}) - outer
+        with self.scope() as inner:
+            body = self.block(node.body)
+        names = (inner.bound | {param.name for param in params}) - inner.outer
         return ir.FunctionDef(
-            at, node.name.value, params, decorators, body, returns, frozenset(names), frozenset(outer),
-            scope.yields, node.asynchronous is not None, uses_in(body),
+            at, node.name.value, params, decorators, body, returns, frozenset(names), frozenset(inner.outer),
+            inner.yields, node.asynchronous is not None, inner.frozen_uses(), inner.has_inner,
         )  # fmt: skip
 
     def params(self, node: cst.Parameters) -> tuple[ir.Param, ...]:
@@ -165,7 +182,9 @@ class _Lowering:
     def class_(self, node: cst.ClassDef, at: int) -> ir.Stmt:
         decorators = tuple(self.expr(decorator.decorator) for decorator in node.decorators)
         bases = tuple(self.arg(arg) for arg in (*node.bases, *node.keywords))
-        return ir.ClassDef(at, node.name.value, bases, decorators, self.block(node.body))
+        with self.scope():
+            body = self.block(node.body)
+        return ir.ClassDef(at, node.name.value, bases, decorators, body)
 
     # --- expressions ------------------------------------------------------------------------------------------
 
@@ -191,7 +210,9 @@ class _Lowering:
         return ir.Slice(self.number(node), *bounds)
 
     def call(self, node: cst.Call, at: int) -> ir.Expr:
-        return ir.Call(at, self.expr(node.func), tuple(self.arg(arg) for arg in node.args))
+        call = ir.Call(at, self.expr(node.func), tuple([self.arg(arg) for arg in node.args]))
+        self.names.called(call)
+        return call
 
     def arg(self, node: cst.Arg) -> ir.Arg:
         star: Any = node.star
@@ -271,7 +292,9 @@ class _Lowering:
         return ir.Conditional(at, self.expr(node.test), self.expr(node.body), self.expr(node.orelse))
 
     def lambda_(self, node: cst.Lambda, at: int) -> ir.Expr:
-        return ir.Lambda(at, self.params(node.params), self.expr(node.body))
+        params = self.params(node.params)
+        with self.scope():
+            return ir.Lambda(at, params, self.expr(node.body))
 
     def comprehension(self, node: Any, at: int) -> ir.Expr:
         kinds: dict[type, Literal["list", "set", "dict", "generator"]]
@@ -280,6 +303,7 @@ class _Lowering:
         clause: cst.CompFor | None = node.for_in
         while clause is not None:
             iterable = self.expr(clause.iter)
+            self.names.iterated(iterable)
             conditions = tuple(self.expr(condition.test) for condition in clause.ifs)
             clauses.append(ir.Clause(self.expr(clause.target), iterable, conditions))
             clause = clause.inner_for_in
@@ -288,7 +312,13 @@ class _Lowering:
         element = self.expr(node.value if is_dict else node.elt)
         return ir.Comprehension(at, kinds[type(node)], element, key, tuple(clauses))
 
+    def walrus(self, node: cst.NamedExpr, at: int) -> ir.Expr:
+        walrus = ir.Walrus(at, self.expr(node.target), self.expr(node.value))
+        self.names.bind(walrus)
+        return walrus
+
     def yield_(self, node: cst.Yield, at: int) -> ir.Expr:
+        self.names.yields = True
         if isinstance(node.value, cst.From):
             return ir.Yield(at, self.expr(node.value.item), True)
         return ir.Yield(at, self.expr(node.value) if node.value else None, False)
@@ -366,7 +396,7 @@ _EXPRESSIONS: dict[type, Callable[[_Lowering, Any, int], ir.Expr]] = {
     cst.GeneratorExp: _L.comprehension,
     cst.Yield: _L.yield_,
     cst.Await: lambda s, n, at: ir.Await(at, s.expr(n.expression)),
-    cst.NamedExpr: lambda s, n, at: ir.Walrus(at, s.expr(n.target), s.expr(n.value)),
+    cst.NamedExpr: _L.walrus,
 }
 _LITERALS = {"True": True, "False": False, "None": None}
 

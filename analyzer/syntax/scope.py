@@ -3,20 +3,67 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import cache
 from typing import Any
 
 from analyzer.syntax import ir
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
-    """The names a body binds, those it declares ``global`` or ``nonlocal``, and whether it yields."""
+class Names:
+    """What one body binds and uses, noted by the lowering as it builds the nodes: no second walk.
 
-    bound: frozenset[str]
-    outer: frozenset[str]
-    yields: bool
+    `bound`: the names it binds in its own scope; `outer`: those it declares ``global`` or ``nonlocal``; `has_inner`:
+    whether it defines a function, class or lambda. `uses`, nested functions included: for each name or dotted chain
+    the methods called on it, ``()`` if it is itself called, ``for`` if a loop iterates over it, and ``eval(…)`` for a
+    mode method that got arguments.
+    """
+
+    __slots__ = ("bound", "has_inner", "outer", "uses", "yields")
+
+    def __init__(self) -> None:
+        self.bound: set[str] = set()
+        self.outer: set[str] = set()
+        self.yields = False
+        self.has_inner = False
+        self.uses: dict[str, set[str]] = {}
+
+    def bind(self, node: object) -> None:
+        """Note what a statement, handler or case binds."""
+        if type(node) in _BINDING:
+            self.bound.update(_bindings(node))
+        elif isinstance(node, ir.Outer):
+            self.outer.update(node.names)
+
+    def called(self, node: ir.Call) -> None:
+        """Note a call."""
+        callee = node.callee
+        self.used(callee, "()")
+        if isinstance(callee, ir.Attribute):
+            self.used(callee.value, f"{callee.attr}(…)" if node.args else callee.attr)
+
+    def iterated(self, iterable: ir.Expr) -> None:
+        """Note a loop."""
+        self.used(iterable, "for")
+        if isinstance(iterable, ir.Call):
+            for arg in iterable.args:
+                self.used(arg.value, "for")
+
+    def used(self, node: ir.Expr, use: str) -> None:
+        """Note one use of a chain of names."""
+        name = dotted(node)
+        if name:
+            self.uses.setdefault(name, set()).add(use)
+
+    def absorb(self, inner: Names) -> None:
+        """What a function, class or lambda inside does with names counts here too."""
+        self.has_inner = True
+        for name, uses in inner.uses.items():
+            self.uses.setdefault(name, set()).update(uses)
+
+    def frozen_uses(self) -> dict[str, frozenset[str]]:
+        """`uses`, final."""
+        return {name: frozenset(uses) for name, uses in self.uses.items()}
 
 
 @cache
@@ -45,19 +92,12 @@ def walk(body: ir.Block, into_functions: bool) -> Iterator[object]:
             work.extend(getattr(node, name) for name in _slots(kind))
 
 
-def names_in(body: ir.Block) -> Scope:
-    """What a function body binds in its own scope."""
-    bound: set[str] = set()
-    outer: set[str] = set()
-    yields = False
-    for node in walk(body, into_functions=False):
-        if isinstance(node, ir.Outer):
-            outer.update(node.names)
-        elif isinstance(node, ir.Yield):
-            yields = True
-        else:
-            bound.update(_bindings(node))
-    return Scope(frozenset(bound), frozenset(outer), yields)
+_BINDING = frozenset(
+    [
+        ir.Assign, ir.Augment, ir.For, ir.Walrus, ir.With, ir.FunctionDef, ir.ClassDef, ir.Handler, ir.Case,
+        ir.Import, ir.ImportFrom,
+    ]
+)  # fmt: skip
 
 
 def _bindings(node: object) -> Iterator[str]:
@@ -106,31 +146,3 @@ def dotted(node: ir.Expr) -> str | None:
         inner = dotted(node.value)
         return f"{inner}.{node.attr}" if inner else None
     return None
-
-
-def uses_in(body: ir.Block) -> dict[str, frozenset[str]]:
-    """For each name or dotted chain in a body (nested functions included): the methods called on it, ``()`` if it is
-    itself called, ``for`` if a loop iterates over it, and ``eval(…)`` for a mode method that got arguments."""
-    found: dict[str, set[str]] = {}
-    for node in walk(body, into_functions=True):
-        if isinstance(node, ir.Call):
-            _note_call(node, found)
-        elif isinstance(node, (ir.For, ir.Clause)):
-            _note(found, node.iter, "for")
-            if isinstance(node.iter, ir.Call):
-                for arg in node.iter.args:
-                    _note(found, arg.value, "for")
-    return {name: frozenset(uses) for name, uses in found.items()}
-
-
-def _note_call(node: ir.Call, found: dict[str, set[str]]) -> None:
-    callee = node.callee
-    _note(found, callee, "()")
-    if isinstance(callee, ir.Attribute):
-        _note(found, callee.value, f"{callee.attr}(…)" if node.args else callee.attr)
-
-
-def _note(found: dict[str, set[str]], node: ir.Expr, use: str) -> None:
-    name = dotted(node)
-    if name:
-        found.setdefault(name, set()).add(use)

@@ -45,8 +45,8 @@ def test_too_many_cases_widen_to_a_scalar(numbers: list[int]) -> None:
 
 @given(st.dictionaries(st.sampled_from("abc"), VALUES), st.dictionaries(st.sampled_from("abc"), VALUES))
 def test_states_merge_commutatively(one: dict[str, Value], other: dict[str, Value]) -> None:
-    left = State(Base(), {(0, name): value for name, value in one.items()})
-    right = State(Base(), {(0, name): value for name, value in other.items()})
+    left = State(Base(), {0: dict(one)})
+    right = State(Base(), {0: dict(other)})
     assert same(merge_two(left, right), merge_two(right, left))
 
 
@@ -55,7 +55,7 @@ def test_kinds_of_constants_stay_apart() -> None:
 
 
 def test_an_absent_engine_fact_is_no_on_that_path() -> None:
-    switched = State(Base(), {(1, "is eval"): const(True)})
+    switched = State(Base(), {1: {"is eval": const(True)}})
     assert merge_two(switched, State(Base())).flag(1, "is eval") is None
 
 
