@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from analyzer.api import Files
 from bot.core.review_input import ReviewInput
 from estimator.api import launches
+from estimator.launches import candidates
 
 if TYPE_CHECKING:
     from estimator.launches import Launch
 
-_SUFFIXES = frozenset({".slurm", ".sbatch", ".sh", ".bash", ".job"})
 _MAX_FILES = 20
 _RANK = {"fits": 0, "unknown": 1, "borderline": 2, "exceeds": 3}
 
@@ -22,8 +21,8 @@ def run_configs(head: Files, given: ReviewInput) -> Mapping[str, Mapping[str, An
     """One document per command, with the origins of its values; the launch files that the pull request changes, else
     all of the tree. A file with several commands is named with their lines."""
     changed = {file.path for file in given.snapshot.changed_files}
-    candidates = [path for path in sorted(head.paths()) if PurePosixPath(path).suffix in _SUFFIXES]
-    chosen = [path for path in candidates if path in changed] or candidates
+    listed = candidates(head)
+    chosen = [path for path in listed if path in changed] or listed
     found: dict[str, Mapping[str, Any]] = {}
     for path in chosen[:_MAX_FILES]:
         by_line: dict[int, list[Launch]] = {}
