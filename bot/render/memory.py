@@ -119,7 +119,7 @@ def _suggestions(estimate: Estimate) -> str:
         )
         for item in estimate.get("suggestions", ())[:MAX_ROWS]
     ]
-    return "**What would help**\n\n" + table(("change", "peak", "verdict", "price"), rows) if rows else ""
+    return "**What would help**\n\n" + table(("change", "peak", "verdict", "cost"), rows) if rows else ""
 
 
 def _terms(estimate: Estimate) -> str:
