@@ -32,6 +32,13 @@ MAX_FILE_BYTES = 1024 * 1024
 """Generated code and data, not programs: the longest module of PyTorch's own tree is below 500 kB."""
 MAX_PATTERN_HEIGHT = 10
 """Brackets in a ``case`` pattern: the parser takes twice as long for each (18 brackets: one second)."""
+MAX_PARSE_COST = 500_000
+"""The parser tries each bracket again for the brackets around it: ``f(f(…))`` takes time with the square of its height,
+and so does ``f(1)(2)(3)…``. Cost adds up how far each bracket lies beyond an ordinary place. Measured: 20 to 100 us for
+one unit, so that the limit lies below a minute; of 3,500 files of installed packages none has a fortieth of it."""
+_FREE_DEPTH = 4
+_FREE_OPERATORS = 16
+_OPERATORS_PER_UNIT = 8
 _FRAMES_PER_LEVEL = 30
 
 _TOKEN = re.compile(
@@ -67,8 +74,8 @@ _ELSE = re.compile(rb"else\b|#|$")
 def too_deep(source: bytes) -> str | None:
     """Why `source` must not be parsed, in words for a person; None when it may be.
 
-    Reasons: longer than `MAX_FILE_BYTES`, not decodable as its coding cookie (PEP 263) says, or nested deeper than
-    `MAX_DEPTH`.
+    Reasons: longer than `MAX_FILE_BYTES`, not decodable as its coding cookie (PEP 263) says, nested deeper than
+    `MAX_DEPTH`, or brackets nested so often that the parser would take minutes (`MAX_PARSE_COST`).
     """
     if len(source) > MAX_FILE_BYTES:
         return f"{len(source):,} bytes long; files of at most {MAX_FILE_BYTES:,} bytes are analysed"
@@ -79,7 +86,7 @@ def too_deep(source: bytes) -> str | None:
     scan = _Scan(text.encode("utf-8", "surrogatepass"))
     scan.run()
     if scan.deepest <= MAX_DEPTH:
-        return None
+        return None if scan.cost <= MAX_PARSE_COST else "so many nested brackets that parsing would take minutes"
     return f"nested {scan.deepest:,} deep at line {scan.line_of_deepest()}; at most {MAX_DEPTH} are analysed"
 
 
@@ -162,7 +169,7 @@ class _Level:
 class _Scan:
     """State of one pass: open brackets, and the blocks around the current line."""
 
-    __slots__ = ("_after_string", "_blocks", "_elifs", "_levels", "_source", "_start", "deepest", "where")
+    __slots__ = ("_after_string", "_blocks", "_elifs", "_levels", "_source", "_start", "cost", "deepest", "where")
 
     def __init__(self, source: bytes) -> None:
         self._source = source
@@ -171,6 +178,7 @@ class _Scan:
         self._elifs = [0]  # elif branches before this line, one entry per block
         self._after_string = False
         self._start = 0
+        self.cost = 0
         self.deepest = 0
         self.where = 0
 
@@ -210,6 +218,9 @@ class _Scan:
         self._after_string = False
 
     def _open(self, token: re.Match[bytes]) -> None:
+        beyond = len(self._levels) - _FREE_DEPTH
+        if beyond > 0:
+            self.cost += beyond
         self._levels.append(_Level())
 
     def _close(self, token: re.Match[bytes] | None = None) -> None:
@@ -217,6 +228,8 @@ class _Scan:
             height = self._levels.pop().height()
             around = self._levels[-1]
             around.inner = max(around.inner, height)
+            if around.num_operators > _FREE_OPERATORS:
+                self.cost += (around.num_operators - _FREE_OPERATORS) // _OPERATORS_PER_UNIT
             around.num_operators += 1  # the bracket itself: each pair of `f(1)(2)(3)` is a node around the last
 
     def _comma(self, token: re.Match[bytes]) -> None:

@@ -86,6 +86,13 @@ def test_case_patterns_cost_double_for_each_bracket_and_are_cut_early() -> None:
     assert too_deep(pattern(MAX_PATTERN_HEIGHT + 15)) is not None
 
 
+@pytest.mark.parametrize("shape", [b"f(" * 290 + b"1" + b")" * 290, b"a" + b"(1)" * 200])
+def test_many_nested_statements_would_parse_for_minutes_and_a_few_are_fine(shape: bytes) -> None:
+    assert too_deep((shape + b"\n") * 5) is None
+    reason = too_deep((shape + b"\n") * (MAX_FILE_BYTES // (len(shape) + 1)))
+    assert reason == "so many nested brackets that parsing would take minutes"
+
+
 def test_five_megabytes_are_refused_by_size() -> None:
     assert (
         too_deep(b"x = 1\n" * 900_000)
