@@ -260,6 +260,11 @@ def _issue_comment(payload: _Payload) -> Intent:
     )
 
 
+def _review_comment(payload: _Payload) -> Intent:
+    # Subscribed to already, because every later change of an app's events asks each installation to accept it again.
+    return Ignore(reason=f"pull_request_review_comment action {payload.text('action')!r}")
+
+
 def _check_run(payload: _Payload) -> Intent:
     action = payload.text("action")
     if action != "rerequested":
@@ -318,6 +323,7 @@ def _ping(payload: _Payload) -> Intent:
 _READERS: dict[str, Callable[[_Payload], Intent]] = {
     "pull_request": _pull_request,
     "issue_comment": _issue_comment,
+    "pull_request_review_comment": _review_comment,
     "check_run": _check_run,
     "check_suite": _check_suite,
     "merge_group": _merge_group,

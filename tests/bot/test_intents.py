@@ -45,6 +45,7 @@ CASES: list[tuple[str, dict[str, Any], type[Any]]] = [
     ("pull_request", pull("stacked"), Ignore),
     ("issue_comment", comment("/preflight estimate A100"), RunCommand),
     ("issue_comment", comment("nice"), Ignore),
+    ("pull_request_review_comment", {"action": "created"}, Ignore),
     ("issue_comment", comment("/preflight help", action="edited"), Ignore),
     ("issue_comment", comment("/preflight help", issue={"number": 3, "state": "open"}), Ignore),
     ("check_run", {"action": "created", **PLACE}, Ignore),
