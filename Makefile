@@ -34,9 +34,11 @@ lint: $(STAMP) ## ruff, mypy --strict, import-linter, generated documents up to 
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -I -m preflight docs --check
+	$(BIN)/python -m benchmarks.accuracy --check
 
 docs: $(STAMP) ## write the generated documents
 	$(BIN)/python -I -m preflight docs
+	$(BIN)/python -m benchmarks.accuracy
 
 bench: $(STAMP) ## measure, and write docs/benchmarks.md
 	$(BIN)/python benchmarks/bench.py
