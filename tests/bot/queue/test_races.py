@@ -40,6 +40,7 @@ def _payload(stack: Stack, action: str) -> dict[str, Any]:
 
 
 def _settled(stack: Stack, number: int) -> dict[str, Any]:
+    stack.hub.service.dispatcher.wait_idle()  # the hub delivers in a thread of its own
     wait_for(lambda: not stack.client.zcard("preflight:reviews"), 90, "nothing is open")
     hub = stack.hub.service.hub
     runs = list(hub.rows.runs.values())
