@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 
-TITLE = "Estimate"
 _COMMAND = [
     *(sys.executable, "-I", "-m", "preflight", "estimate", "--model", "meta-llama/Llama-2-7b-hf", "--gpu", "A100"),
     *("--micro-batch", "1", "--seq-len", "2048", "--format", "json"),
@@ -38,18 +37,21 @@ def warm_seconds() -> list[float]:
     return found[1:]
 
 
-def run() -> list[str]:
+def run() -> str:
     """The section of ``docs/benchmarks.md``."""
     whole, warm = whole_process_seconds(), warm_seconds()
     cold = f"{statistics.median(whole):.2f} s | {max(whole):.2f} s | 0.5 s"
     hot = f"{statistics.median(warm) * 1000:.0f} ms | {max(warm) * 1000:.0f} ms | "
-    return [
+    lines = [
+        "## Estimate",
+        "",
         "| what | median | slowest | target |",
         "| --- | ---: | ---: | ---: |",
         f"| `preflight estimate --model … --gpu A100`, whole process | {cold} |",
         f"| the same in a running process | {hot} |",
     ]
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":
-    print("\n".join(run()))
+    print(run())

@@ -13,7 +13,6 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -102,23 +101,10 @@ def _options(args: argparse.Namespace, config: Config) -> Options:
     from bot.catalogue import codes
 
     return Options(
-        select=codes(args.select) or _known(config.select),
-        ignore=codes(args.ignore) | _known(config.ignore),
+        select=codes(args.select) or config.select,
+        ignore=codes(args.ignore) | config.ignore,
         min_confidence=Confidence(args.min_confidence) if args.min_confidence else config.min_confidence,
     )
-
-
-def _known(words: Collection[str]) -> frozenset[str]:
-    """The codes that the configuration names; what it misspells is said and does not hold."""
-    from bot.catalogue import codes
-
-    found: set[str] = set()
-    for word in sorted(words):
-        try:
-            found |= codes([word])
-        except InputError as error:
-            print(f"preflight check: configuration: {error}", file=sys.stderr)
-    return frozenset(found)
 
 
 def _finished(report: Report, selection: Selection, config: Config) -> Report:

@@ -83,7 +83,9 @@ def run(argv: Sequence[str]) -> int:
         print(f"preflight {argv[0]}: {_strange(strange[0], parser)}", file=sys.stderr)
         return 2
     try:
-        return int(module.run(args))
+        code = int(module.run(args))
+        sys.stdout.flush()  # here, where a reader that went away (`| head`) is expected, not at the interpreter's end
+        return code
     except PreflightError as error:
         print(f"preflight {argv[0]}: {error}", file=sys.stderr)
         return 2

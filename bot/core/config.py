@@ -10,7 +10,9 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from analyzer.findings import Confidence, Severity
+from bot import catalogue
 from bot.core.config_text import Problem, Section, Value, parse
+from bot.errors import InputError
 
 Mode = Literal["advisory", "warn", "block"]
 
@@ -68,8 +70,8 @@ def _config(root: Section) -> Config:
     config = Config(
         code=mode.choice("code", ("advisory", "warn", "block"), plain.code),
         memory=mode.choice("memory", ("advisory", "warn", "block"), plain.memory),
-        select=frozenset(rules.texts("select")),
-        ignore=frozenset(rules.texts("ignore")),
+        select=_codes(rules, "select"),
+        ignore=_codes(rules, "ignore"),
         severities=_severities(rules.section("severity")),
         min_confidence=Confidence(
             root.choice("min_confidence", tuple(item.value for item in Confidence), plain.min_confidence.value)
@@ -85,12 +87,26 @@ def _config(root: Section) -> Config:
     return config
 
 
+def _codes(section: Section, key: str) -> frozenset[str]:
+    """The codes that codes, names and aliases mean. A misspelt one is a problem and does not hold."""
+    found: frozenset[str] = frozenset()
+    for word in section.texts(key):
+        try:
+            found |= catalogue.codes([word])
+        except InputError as error:
+            section.complain(key, str(error))
+    return found
+
+
 def _severities(section: Section) -> Mapping[str, Severity]:
     allowed: Mapping[Value, Severity] = {item.value: item for item in Severity}
     found: dict[str, Severity] = {}
     for code, text in section.all_texts().items():
-        if text in allowed:
-            found[code] = allowed[text]
-        else:
+        if text not in allowed:
             section.complain(code, f"{text!r} is no severity: error, warning or note")
+            continue
+        try:
+            found[catalogue.find(code).code] = allowed[text]
+        except InputError as error:
+            section.complain(code, str(error))
     return found

@@ -222,7 +222,7 @@ def test_the_configuration_of_the_project_holds_where_no_option_says_otherwise(t
     assert check(tmp_path, ".")[1]["findings"] == []
     (tmp_path / "pyproject.toml").write_text('[tool.preflight.rules]\nselect = ["graph-retentoin", "TG001"]\n')
     done = preflight("check", ".", cwd=tmp_path)
-    assert "configuration: no rule 'graph-retentoin'" in done.stderr
+    assert "rules.select: no rule 'graph-retentoin'" in done.stderr
     assert "PF101" in done.stdout
     (tmp_path / "pyproject.toml").write_text('[tool.preflight.rules.severity]\nPF101 = "error"\n')
     code, report = check(tmp_path, ".")

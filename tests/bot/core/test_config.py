@@ -10,7 +10,7 @@ from bot.core.config import Config, find, load
 GOOD = """\
 mode: {code: block, memory: warn}
 rules:
-  ignore: [PF401]
+  ignore: [eval-without-no-grad, TG005]
   severity: {PF101: warning}
 min_confidence: certain
 comments:
@@ -27,7 +27,7 @@ def test_every_setting_is_read() -> None:
     expected = Config(
         code="block",
         memory="warn",
-        ignore=frozenset({"PF401"}),
+        ignore=frozenset({"PF102", "PF204"}),
         severities={"PF101": Severity.WARNING},
         min_confidence=Confidence.CERTAIN,
         max_inline=3,
@@ -46,6 +46,8 @@ def test_every_setting_is_read() -> None:
         ("comments: {max_inline: 999}\n", 1, "from 0 to 30"),
         ("mode: block\n", 1, "a section"),
         ("rules:\n  severity: {PF101: awful}\n", 2, "no severity"),
+        ("rules:\n  select: [PF1O1]\n", 2, "no rule 'PF1O1'"),
+        ("rules:\n  severity: {PF999: note}\n", 2, "no rule 'PF999'"),
         ("mode: {}\nmode: {}\n", 2, "given twice"),
         ("a: &x [1]\nb: *x\n", 2, "aliases"),
         ("[" * 3000, 1, "deeply"),
