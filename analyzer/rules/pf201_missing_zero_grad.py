@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from analyzer.engine.events import Backward, Clear, Escape, Loop, Step
+import itertools
+
+from analyzer.engine.events import Backward, Clear, Escape, Forward, Loop, Step
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap
 from analyzer.findings import Severity
@@ -77,10 +79,20 @@ def _shared_loop(program: Program, step: Step) -> tuple[tuple[Loop, ...], Backwa
         nest = step.loops[:depth]
         if nest[-1].kind == "other":
             continue
-        backward = next(program.within(Backward, nest), None)
+        backward = _backward_of(program, step, nest)
         if backward is not None:
             return nest, backward
     return (), None
+
+
+def _backward_of(program: Program, step: Step, nest: tuple[Loop, ...]) -> Backward | None:
+    """The backward whose gradients the step applies: through its modules where one is seen, the nearest before it."""
+    through = {forward.site for forward in program.of(Forward) if forward.module in step.modules}
+    found = list(program.within(Backward, nest))
+    ours = [backward for backward in found if backward.roots & through] or found
+    earlier = {id(event) for event in itertools.takewhile(lambda event: event is not step, program.events)}
+    nearest = [backward for backward in ours if id(backward) in earlier] or ours
+    return nearest[-1] if nearest else None
 
 
 def _gaps(program: Program, step: Step, nest: tuple[Loop, ...]) -> list[Gap]:

@@ -65,6 +65,30 @@ def test_a_sum_that_starts_anew_is_not_carried() -> None:
     assert [event.is_carried for event in found if isinstance(event, Store)] == [False]
 
 
+GAN = """
+import torch
+from torch import nn
+g, d = nn.Linear(4, 4), nn.Linear(4, 1)
+og, od = torch.optim.Adam(g.parameters()), torch.optim.Adam(d.parameters())
+bce = nn.BCEWithLogitsLoss()
+for real, one in torch.utils.data.DataLoader([]):
+    fake = g(torch.randn(8, 4))
+    od.zero_grad()
+    bce(d(fake.detach()), one).backward()
+    od.step()
+    bce(d(fake), one).backward()
+    og.step()
+"""
+
+
+def test_a_step_names_the_backward_through_its_own_modules() -> None:
+    (finding,) = analyze(Tree(train=GAN), ["train.py"]).findings
+    lines = {step.line for step in finding.evidence}
+    assert (finding.rule, finding.line) == ("PF201", 13)
+    assert 12 in lines
+    assert 10 not in lines
+
+
 def test_evidence_names_forward_backward_and_loop() -> None:
     (finding,) = analyze(Tree(train=TRAINING), ["train.py"]).findings
     assert (finding.rule, finding.confidence) == ("PF101", Confidence.CERTAIN)
