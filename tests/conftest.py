@@ -10,9 +10,14 @@ from pathlib import Path
 
 import pytest
 import redis
+from hypothesis import HealthCheck, settings
 
 from bot.redis_server import own_server
 from bot.store import connect
+
+# Time is no property of what is tested here, and the machine is shared with the tests' own servers.
+settings.register_profile("preflight", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("preflight")
 
 
 @pytest.fixture(scope="session")
