@@ -15,8 +15,11 @@ from hypothesis import HealthCheck, settings
 from bot.redis_server import own_server
 from bot.store import connect
 
-# Time is no property of what is tested here, and the machine is shared with the tests' own servers.
-settings.register_profile("preflight", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# Time is no property of what is tested here, and the machine is shared with the tests' own servers. New examples are
+# for people to find: CI repeats the same ones.
+settings.register_profile(
+    "preflight", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=bool(os.environ.get("CI"))
+)
 settings.load_profile("preflight")
 
 
