@@ -28,7 +28,7 @@ def collect(model: nn.Module, loader: torch.utils.data.DataLoader) -> None:
 """
 WITHOUT_GUARD = (
     "import analyzer.nesting as nesting\n"
-    "nesting.MAX_DEPTH = 100_000\n"
+    "nesting.MAX_DEPTH, nesting.MAX_PARSE_COST = 100_000, 10**12\n"
     "from bot.isolate.analysis import main\n"
     "main()\n"
 )  # fmt: skip

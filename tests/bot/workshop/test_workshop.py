@@ -50,7 +50,7 @@ def test_a_time_out_is_said() -> None:
 def test_memory_is_limited() -> None:
     """Either the child dies, or the engines say that they could not: never a good result."""
     try:
-        plan = review_in_child(_given({"train.py": SOURCE}), Limits(memory_bytes=40 << 20))
+        plan = review_in_child(_given({"train.py": SOURCE}), Limits(memory_bytes=30 << 20))
     except AnalysisDied:
         return
     assert plan.checks[0].state in {"failed", "unknown"}
