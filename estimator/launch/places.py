@@ -19,7 +19,7 @@ def find_file(files: Files, name: str, cwd: str, near: str) -> str | None:
 
 
 def find_named(files: Files, named: Arg, cwd: str, near: str) -> str | None:
-    """A file by the name a command gives it. Launch files name places on a cluster (``/work/repo/src/train.py``,
+    """A file by the name a command gives it. Launch files name places on a cluster (``/scratch/repo/src/train.py``,
     ``$REPO/src/train.py``): the longest end of such a path that is a file of the tree is meant."""
     if named.is_known and (found := find_file(files, named.text, cwd, near)) is not None:
         return found

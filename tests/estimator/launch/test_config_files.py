@@ -102,7 +102,7 @@ SCRIPTS = [
     ("python train.py", ["scripts/train.py"], "scripts/train.py"),
     ("python ../src/train.py", ["src/train.py"], "src/train.py"),
     ("cd src\npython train.py", ["src/train.py", "train.py"], "src/train.py"),
-    ("python /work/me/repo/src/train.py", ["src/train.py"], "src/train.py"),
+    ("python /scratch/me/repo/src/train.py", ["src/train.py"], "src/train.py"),
     ("python $REPO/src/train.py", ["src/train.py"], "src/train.py"),
     ("python -m pkg.train", ["pkg/train.py"], "pkg/train.py"),
     ("python -m pkg", ["src/pkg/__main__.py"], "src/pkg/__main__.py"),
