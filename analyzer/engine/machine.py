@@ -1,7 +1,8 @@
 """What the parts of the interpreter share: objects, loops, guards, calls in progress, events, budget.
 
-`Machine` knows the context. `Expressions` (evaluate.py), `Calls` (calls.py) and `Interpreter` (interpret.py) build on
-it in that order, each adding one kind of construct.
+`Machine` knows the context. The parts build on it in this order, each adding one kind of construct: `Lookups`,
+`Operations`, `Containers`, `Expressions` (evaluate.py); `Effects`, `Rows`, `Forwards`, `Calls`; `Assignments`, `Control`,
+`Functions`, `Interpreter`.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from analyzer.project import Project
 
 MAX_DEPTH = 14
+CONTAINERS = ("list", "dict", "set", "deque", "Data")
 
 
 class OutOfBudget(Exception):
@@ -171,6 +173,9 @@ class Machine(ABC):
         return isinstance(value, Ref) and self.objects[value.obj].kind == "Module"
 
     # --- what the parts above add -----------------------------------------------------------------------------
+
+    @abstractmethod
+    def run(self, block: ir.Block, state: State | None) -> State | None: ...
 
     @abstractmethod
     def evaluate(self, expr: ir.Expr, state: State) -> Value: ...

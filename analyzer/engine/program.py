@@ -10,12 +10,11 @@ from typing import TypeVar
 
 import libcst as cst
 
-from analyzer.engine.calls import GRAD_OFF
 from analyzer.engine.events import Backward, Escape, Event, Loop
 from analyzer.engine.hooks import Hook, hooks_of, loops_around
 from analyzer.engine.interpret import Interpreter
 from analyzer.engine.machine import Frame, OutOfBudget
-from analyzer.engine.state import TRUE, Base, State
+from analyzer.engine.state import GRAD_OFF, TRUE, Base, State
 from analyzer.engine.trace import Site
 from analyzer.engine.values import Class, Func, ObjectId, Ref, Value, truth
 from analyzer.findings import Skipped

@@ -19,6 +19,8 @@ from analyzer.engine.values import Const, Value, const, join
 Place = tuple[object, str]
 
 GRAD: Place = ("context", "grad")
+GRAD_OFF = (GRAD[0], "is off")
+"""Where a path keeps whether gradients are switched off."""
 TRUE = const(True)
 FALSE = const(False)
 

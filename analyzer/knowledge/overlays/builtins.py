@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from analyzer.engine.calls import Calls, iterator
-from analyzer.engine.evaluate import combine
+from analyzer.engine.graphs import combine
 from analyzer.engine.machine import Args
 from analyzer.engine.state import State
 from analyzer.engine.values import (

@@ -1,0 +1,197 @@
+"""Assignments: to names, attributes, items and patterns; what a use says about the value."""
+
+from __future__ import annotations
+
+from analyzer.engine.calls import Calls
+from analyzer.engine.events import Clear, Store
+from analyzer.engine.graphs import carries
+from analyzer.engine.machine import CONTAINERS
+from analyzer.engine.state import State
+from analyzer.engine.trace import Gap, start
+from analyzer.engine.typing import kind_by_use
+from analyzer.engine.values import (
+    Class,
+    Const,
+    ObjectId,
+    PyModule,
+    Ref,
+    Stream,
+    Tensor,
+    Tuple,
+    Unknown,
+    Value,
+    const,
+    truth,
+    union,
+    without_constants,
+)
+from analyzer.syntax import ir
+from analyzer.syntax.scope import dotted
+
+
+class Assignments(Calls):
+    """Bind values to places."""
+
+    def assign_all(self, node: ir.Assign, state: State) -> State:
+        if node.value is None:
+            return state
+        if len(node.targets) == 1 and self.is_accumulation(node.targets[0], node.value):
+            assert isinstance(node.value, ir.Operation)
+            right = node.value.right
+            assert right is not None
+            return self.augment(ir.Augment(node.at, node.targets[0], node.value.op, right), state)
+        value = self.evaluate(node.value, state)
+        for target in node.targets:
+            self.assign(target, self.by_use(target, value, node.at), state, node.value.at)
+        return state
+
+    def is_accumulation(self, target: ir.Expr, value: ir.Expr) -> bool:
+        """``x = x + y``."""
+        if not isinstance(value, ir.Operation) or value.op != "+" or value.right is None:
+            return False
+        name = dotted(target)
+        return name is not None and name == dotted(value.left)
+
+    def by_use(self, target: ir.Expr, value: Value, at: int) -> Value:
+        """What an unknown value is used for says what it is: ``.backward()`` is called on tensors with a graph."""
+        uses = self.uses_of(dotted(target))
+        if any(is_blank(case) for case in value.cases) and (kind := kind_by_use(uses)):
+            note = f"used as {'an optimizer' if kind == 'Optimizer' else 'a module'}"
+            ref = self.create(("use", dotted(target)), at, kind, note, gap=Gap.CONVENTION)
+            return union(ref if is_blank(case) else case for case in value.cases)
+        if not any(use in uses for use in ("backward", "backward(…)")):
+            return value
+        site = self.site(at)
+
+        def tensor(case: Value) -> Value:
+            if isinstance(case, Unknown) or (isinstance(case, Tensor) and case.graph == "maybe"):
+                trace = start(site, "`.backward()` is called on this: it carries a graph")
+                return Tensor("yes", case.roots | {site}, case.via, trace=trace)
+            return case
+
+        return union(tensor(case) for case in value.cases)
+
+    def uses_of(self, name: str | None) -> frozenset[str]:
+        """What the function, or for ``self.x`` the whole class, does with a name."""
+        this = self.frame.this
+        owner = self.obj(this).cls if isinstance(this, Ref) else self.frame.owner
+        if name is None or owner is None or not name.startswith("self."):
+            return self.frame.uses.get(name or "", frozenset())
+        return self.uses_in_class(owner).get(name, frozenset())
+
+    def uses_in_class(self, cls: Class, depth: int = 0) -> dict[str, frozenset[str]]:
+        """What the methods of a class and of its bases do with ``self.x``, by name."""
+        known = self.class_uses.get(cls.node)
+        if known is None:
+            known = self.class_uses[cls.node] = {}
+            bases = [case for base in cls.bases for case in base.cases if isinstance(case, Class) and depth < 10]
+            parts = [method.uses for method in cls.node.body if isinstance(method, ir.FunctionDef)]
+            for uses in (*parts, *(self.uses_in_class(base, depth + 1) for base in bases)):
+                for key, how in uses.items():
+                    known[key] = known.get(key, frozenset()) | how
+        return known
+
+    def assign(self, target: ir.Expr, value: Value, state: State, at: int) -> None:
+        if isinstance(target, ir.Name):
+            node = self.frame.node
+            outer = isinstance(node, ir.FunctionDef) and target.id in node.outer
+            state.set((self.scope_of(target.id) if outer else self.frame.scope, target.id), value)
+        elif isinstance(target, ir.Attribute):
+            self.assign_attribute(target, value, state, at)
+        elif isinstance(target, ir.Subscript):
+            self.assign_item(target, value, state, at)
+        elif isinstance(target, ir.Display):
+            self.assign_items(target, value, state, at)
+        elif isinstance(target, ir.Starred):
+            self.assign(target.value, Stream(value), state, at)
+
+    def scope_of(self, name: str) -> ObjectId:
+        scope = self.parents.get(self.frame.scope)
+        return self.frame.scope if scope is None else scope
+
+    def assign_attribute(self, target: ir.Attribute, value: Value, state: State, at: int) -> None:
+        receiver = self.evaluate(target.value, state)
+        for case in receiver.cases:
+            if target.attr == "grad":
+                modules = case.param_of if isinstance(case, Tensor) else frozenset()
+                self.emit(Clear, at, None, modules=modules)
+            elif isinstance(case, (Ref, PyModule, Class)):
+                obj = case.obj if isinstance(case, Ref) else case.scope
+                self.replaced(state.get((obj, target.attr)), value)
+                state.set((obj, target.attr), value)
+            elif isinstance(case, Tensor) and target.attr == "requires_grad" and truth(value) is False:
+                for module in case.param_of:
+                    state.set((module, "is frozen"), const(True))
+
+    def replaced(self, held: Value | None, value: Value) -> None:
+        """An attribute gets another container: the one before is given up, with what it keeps."""
+        for case in held.cases if held is not None else ():
+            if isinstance(case, Ref) and self.obj(case).kind in CONTAINERS and case not in value.cases:
+                self.emptied.setdefault(case.obj, set()).add(self.loops)
+
+    def assign_item(self, target: ir.Subscript, value: Value, state: State, at: int) -> None:
+        receiver, index = self.evaluate(target.value, state), self.evaluate(target.index, state)
+        for case in receiver.cases:
+            if not isinstance(case, Ref):
+                continue
+            if isinstance(index, Const):
+                state.set((case.obj, f"[{index.value!r}]"), value)
+            else:
+                state.add((case.obj, "[]"), value)
+                node = target.index
+                self.note_store(case, value, node, "item", state, at)
+
+    def assign_items(self, target: ir.Display, value: Value, state: State, at: int) -> None:
+        starred = any(isinstance(item, ir.Starred) for item in target.items)
+        for index, item in enumerate(target.items):
+            parts: list[Value] = []
+            for case in value.cases:
+                if isinstance(case, Tuple) and len(case.items) == len(target.items) and not starred:
+                    parts.append(case.items[index])
+                else:
+                    parts.append(self.item_of(case, const(index), at, state))
+            self.assign(item, self.by_use(item, union(parts), at), state, at)
+
+    def augment(self, node: ir.Augment, state: State) -> State:
+        left = self.evaluate(node.target, state)
+        value = self.evaluate(node.value, state)
+        if node.op == "+" and isinstance(left, Ref):
+            for case in value.cases:
+                self.copy_items(case, left, node.at, state)
+            self.note_store(left, value, node.value, "append", state)
+            return state
+        result = self.binary(node.op, left, value, node.at)
+        if any(carries(case) for case in self.deep(value, state)):
+            result = self.accumulate(node, left, value, result)
+        elif isinstance(node.value, ir.Constant) or not isinstance(result, Const):
+            result = without_constants(result) if self.loops else result
+        self.assign(node.target, result, state, node.at)
+        return state
+
+    def accumulate(self, node: ir.Augment, left: Value, value: Value, result: Value) -> Value:
+        """``total += loss``: carried when what is added to already holds an earlier iteration's sum."""
+        tag = ("accumulator", self.site(node.at))
+        carried = any(isinstance(case, (Tensor, Unknown)) and tag in case.via for case in left.cases)
+        inner = self.in_pass and len(self.loops) > self.loops_outside  # one pass sums up its own layers
+        carried = carried and not inner and (not self.in_pass or isinstance(node.target, ir.Attribute))
+        trace = start(self.site(node.at), "added to what earlier iterations left")
+        self.emit(
+            Store, node.at, next((case.trace for case in value.cases if carries(case)), value.trace), value=value,
+            value_at=node.value.at, into=tag, how="accumulate", is_carried=carried, freed="maybe", place=trace,
+        )  # fmt: skip
+        return self.through(result, tag)
+
+    def delete(self, node: ir.Delete, state: State) -> State:
+        for target in node.targets:
+            if isinstance(target, ir.Name):
+                state.drop(self.frame.scope, (target.id,))
+            elif isinstance(target, ir.Subscript):
+                for case in self.evaluate(target.value, state).cases:
+                    if isinstance(case, Ref):
+                        self.emptied.setdefault(case.obj, set()).add(self.loops)
+        return state
+
+
+def is_blank(value: Value) -> bool:
+    """Whether all that is known of a value is where it came from: unknown, or an element of what a loop runs over."""
+    return (isinstance(value, Unknown) or (isinstance(value, Tensor) and value.is_batch)) and not value.roots

@@ -1,0 +1,152 @@
+"""Lists, dicts and tuples: what they hold, what comprehensions fill them with, and stores into them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from analyzer.engine.events import Loop, Store
+from analyzer.engine.graphs import carries
+from analyzer.engine.machine import CONTAINERS
+from analyzer.engine.operations import Operations
+from analyzer.engine.state import State
+from analyzer.engine.trace import Gap, start
+from analyzer.engine.values import (
+    Const,
+    Method,
+    Ref,
+    Scalar,
+    Stream,
+    Tensor,
+    Tuple,
+    Unknown,
+    Value,
+    nested,
+    union,
+    without_constants,
+)
+from analyzer.syntax import ir
+
+
+class Containers(Operations):
+    """Build containers and note what is put into them."""
+
+    def display(self, expr: ir.Display, state: State) -> Value:
+        items: list[Value] = []
+        loose = False
+        for item in expr.items:
+            if isinstance(item, ir.Starred):
+                value = self.evaluate(item.value, state)
+                if isinstance(value, Tuple):
+                    items.extend(value.items)
+                else:
+                    loose = True
+                    items.append(union(self.element(case, item.at, state) for case in value.cases))
+            else:
+                items.append(self.evaluate(item, state))
+        trace = start(self.site(expr.at), "written here")
+        if expr.kind == "tuple":
+            return Tuple(tuple(items), trace=trace) if not loose else Stream(union(items), trace=trace)
+        ref = self.create(expr.kind, expr.at, expr.kind, "created here")
+        self.fill(ref, items, state, loose)
+        return ref
+
+    def fill(self, ref: Ref, items: list[Value], state: State, loose: bool = False) -> None:
+        """A container newly made: exactly these elements."""
+        self.empty(ref, state)
+        for index, item in enumerate(items):
+            state.add((ref.obj, "[]" if loose or index > 15 else f"[{index}]"), item)
+
+    def empty(self, ref: Ref, state: State) -> None:
+        state.clear(ref.obj)
+
+    def dict_display(self, expr: ir.DictDisplay, state: State) -> Value:
+        ref = self.create("dict", expr.at, "dict", "created here")
+        pairs = [(key and self.evaluate(key, state), self.evaluate(value, state)) for key, value in expr.items]
+        self.empty(ref, state)
+        for key, value in pairs:
+            if key is None:
+                for case in value.cases:
+                    self.copy_items(case, ref, expr.at, state)
+            else:
+                state.add((ref.obj, f"[{key.value!r}]" if isinstance(key, Const) else "[]"), value)
+        return ref
+
+    def copy_items(self, source: Value, into: Ref, at: int, state: State) -> None:
+        """``into.update(source)``: known keys stay apart."""
+        if isinstance(source, Ref) and self.obj(source).kind in CONTAINERS:
+            for name, value in state.fields(source.obj):
+                if name[:1] == "[":
+                    state.add((into.obj, name), value)
+        else:
+            state.add((into.obj, "[]"), self.element(source, at, state))
+
+    def comprehension(self, expr: ir.Comprehension, state: State) -> Value:
+        outer = self.loops
+        for clause in expr.clauses:
+            iterable = self.evaluate(clause.iter, state)
+            self.loops = (*self.loops, self.loop_over(iterable, clause.iter.at))
+            element = union(self.element(case, clause.iter.at, state) for case in iterable.cases)
+            self.assign(clause.target, element, state, clause.iter.at)
+            for condition in clause.conditions:
+                self.evaluate(condition, state)
+        if expr.key is not None:
+            self.evaluate(expr.key, state)
+        value = self.evaluate(expr.element, state)
+        inner, self.loops = self.loops, outer
+        if expr.kind == "generator":
+            return Stream(without_constants(value), trace=start(self.site(expr.at), "generated here"))
+        ref = self.create(expr.kind, expr.at, expr.kind, "created here")
+        self.empty(ref, state)
+        state.set((ref.obj, "[]"), without_constants(value))
+        self.loops = inner
+        self.note_store(ref, value, expr.element, "append", state)
+        self.loops = outer
+        return ref
+
+    def loop_over(self, iterable: Value, at: int) -> Loop:
+        """The loop that iterating over a value makes; `kind` says whether the elements can be batches of data."""
+        kinds = {self.loop_kind(case) for case in iterable.cases}
+        kind: Any = "data" if "data" in kinds else "range" if "range" in kinds else "other"
+        note = "the loop iterates over this"
+        if any(isinstance(case, (Unknown, Method)) for case in iterable.cases):
+            return Loop(self.site(at), kind, start(self.site(at), note, Gap.CONVENTION), depth=len(self.calls))
+        return Loop(self.site(at), kind, iterable.trace or start(self.site(at), note), depth=len(self.calls))
+
+    def loop_kind(self, case: Value) -> str:
+        if isinstance(case, Ref):
+            kind = self.obj(case).kind
+            return "data" if kind in {"Loader", "Data"} else "other"
+        if isinstance(case, Stream):
+            if isinstance(case.element, Scalar) and case.element.kind == "range":
+                return "range"
+            inner = list(nested(case.element))
+            if any(isinstance(item, Tensor) and item.is_batch for item in inner):
+                return "data"
+            return "data" if any(isinstance(item, Unknown) for item in inner) else "other"
+        return "data" if isinstance(case, (Unknown, Method)) else "other"
+
+    # --- stores -----------------------------------------------------------------------------------------------
+
+    def note_store(self, ref: Ref, value: Value, node: ir.Expr, how: Any, state: State, at: int | None = None) -> None:
+        """Something is put into a container: an event if it may carry a graph."""
+        held = tuple(case for case in self.deep(value, state) if carries(case))
+        if held:
+            obj = self.obj(ref)
+            reach = self.loops_outside if self.in_pass else len(self.loops)
+            self.emit(
+                Store, node.at if at is None else at, held[0].trace, held=held, value=value, value_at=node.at,
+                into=ref.obj,
+                how=how, is_carried=len(obj.loops) < reach and obj.forwards == 0, freed="maybe",
+                place=obj.trace,
+            )  # fmt: skip
+
+    def deep(self, value: Value, state: State, depth: int = 3) -> list[Value]:
+        """The atoms of a value, of the tuples in it and of the containers it refers to."""
+        found: list[Value] = []
+        for case in nested(value):
+            found.append(case)
+            if isinstance(case, Ref) and depth and self.obj(case).kind in CONTAINERS:
+                for name, inner in state.fields(case.obj):
+                    if name[:1] == "[":
+                        found += self.deep(self.through(inner, case.obj), state, depth - 1)
+        return found

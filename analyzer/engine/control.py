@@ -1,0 +1,181 @@
+"""Control flow: branches, loops to a fixpoint, with, try, match.
+
+Loops run until the state at their head no longer changes; events of a pass that turns out not to be the last are
+dropped, so each event is seen once, with what holds in every iteration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from analyzer.engine.assign import Assignments
+from analyzer.engine.events import Loop
+from analyzer.engine.machine import Args, unseen
+from analyzer.engine.state import FALSE, GRAD_OFF, Place, State, merge, merge_two, same
+from analyzer.engine.trace import start
+from analyzer.engine.values import (
+    Ref,
+    Scalar,
+    Stream,
+    Tensor,
+    Tuple,
+    Unknown,
+    Value,
+    const,
+    join,
+    truth,
+    union,
+    without_constants,
+)
+from analyzer.syntax import ir
+
+MAX_PASSES = 4
+
+
+class Control(Assignments):
+    """Run compound statements."""
+
+    def if_(self, node: ir.If, state: State) -> State | None:
+        known = truth(self.evaluate(node.test, state))
+        if known is not None:
+            return self.run(node.body if known else node.orelse, state)
+        guards, self.guards = self.guards, (*self.guards, self.site(node.at))
+        other = state.fork()
+        ends = [self.run(node.body, state), self.run(node.orelse, other)]
+        self.guards = guards
+        return merge(ends)
+
+    def for_(self, node: ir.For, state: State) -> State | None:
+        iterable = self.evaluate(node.iter, state)
+        loop = self.loop_over(iterable, node.at)
+
+        def begin(head: State) -> None:
+            element = union(self.element(case, node.iter.at, head) for case in iterable.cases)
+            if loop.kind == "data":
+                element = batch(element)
+            self.assign(node.target, element, head, node.iter.at)
+
+        return self.loop(loop, begin, node.body, node.orelse, state)
+
+    def while_(self, node: ir.While, state: State) -> State | None:
+        loop = Loop(self.site(node.at), "while", start(self.site(node.at), "the loop"), depth=len(self.calls))
+        return self.loop(loop, lambda head: void(self.evaluate(node.test, head)), node.body, node.orelse, state)
+
+    def loop(
+        self, loop: Loop, begin: Callable[[State], None], body: ir.Block, orelse: ir.Block, state: State
+    ) -> State | None:
+        outer, self.loops = self.loops, (*self.loops, loop)
+        mark = len(self.events)
+        key = (loop.site, self.calls)
+        earlier = self.heads.get(key)
+        head = state if earlier is None else merge_two(state, earlier, widening)
+        exits: list[State] = []
+        for number in range(MAX_PASSES):
+            del self.events[mark:]
+            entered = head.fork()
+            begin(entered)
+            self.frame.breaks.append([])
+            self.frame.continues.append([])
+            end = self.run(body, entered)
+            exits, continues = self.frame.breaks.pop(), self.frame.continues.pop()
+            again = merge([end, *continues])
+            if again is None:
+                break
+            following = merge_two(head, again, join if number == 0 and earlier is None else widening)
+            if same(following, head):
+                break
+            head = following
+        if outer:
+            self.heads[key] = head
+        self.loops = outer
+        after = self.run(orelse, head.fork())
+        return merge([after, *exits])
+
+    def with_(self, node: ir.With, state: State) -> State | None:
+        before = state.get(GRAD_OFF)
+        modes: dict[Place, Value] = {}
+        for context, target in node.items:
+            earlier = state.fork()
+            value = self.evaluate(context, state)
+            entered = self.enter(value, context.at, state)
+            if isinstance(value, Stream):  # a generator context of the repository puts modes back when it exits
+                switched = [(obj, "is eval") for obj in state.objects_with("is eval")]
+                modes.update({place: earlier.get(place) or FALSE for place in switched})
+            if target is not None:
+                self.assign(target, entered, state, context.at)
+        mark = len(self.frame.returns)
+        end = self.run(node.body, state)
+        if end is not None:
+            for place, held in modes.items():
+                end.set(place, held)
+        for out in (*([end] if end else []), *(s for _, s in self.frame.returns[mark:])):
+            out.set(GRAD_OFF, before or FALSE)
+        return end
+
+    def enter(self, value: Value, at: int, state: State) -> Value:
+        """Enter a context: what it does to the grad mode, and what it binds."""
+        results: list[Value] = []
+        for case in value.cases:
+            if isinstance(case, Ref) and self.obj(case).kind == "Context":
+                row = self.knowledge.row(self.obj(case).name)
+                self.set_grad(row.effect if row else "", state.get((case.obj, "mode")), state)
+            elif isinstance(case, Ref) and (cls := self.obj(case).cls) is not None:
+                method = self.class_attribute(cls, "__enter__", state)
+                if method is not None:
+                    results.append(self.call(self.bound(method, case, at, state), Args(), at, state))
+                    continue
+            elif isinstance(case, Stream):
+                results.append(case.element)
+                continue
+            results.append(case)
+        return union(results)
+
+    def set_grad(self, effect: str, mode: Value | None, state: State) -> None:
+        known = True if mode is None else truth(mode)
+        if effect == "grad-on":
+            state.set(GRAD_OFF, FALSE)
+        elif effect in {"grad-off", "grad-set"}:
+            off = None if known is None else known is (effect == "grad-off")
+            state.set(GRAD_OFF, Scalar("bool") if off is None else const(off))
+
+    def try_(self, node: ir.Try, state: State) -> State | None:
+        before = state.fork()
+        end = self.run(node.body, state)
+        raised = merge_two(before, end) if end is not None else before
+        ends = [self.run(node.orelse, end)]
+        for handler in node.handlers:
+            path = raised.fork()
+            if handler.name:
+                path.set((self.frame.scope, handler.name), unseen("an exception", self.site(handler.at)))
+            ends.append(self.run(handler.body, path))
+        met = merge(ends)
+        return self.run(node.final, met if met is not None else raised) if node.final else met
+
+    def match(self, node: ir.Match, state: State) -> State | None:
+        self.evaluate(node.subject, state)
+        ends: list[State | None] = [state.fork()]
+        for case in node.cases:
+            path = state.fork()
+            for name in case.names:
+                path.set((self.frame.scope, name), unseen("a pattern", self.site(node.at)))
+            self.optional(case.guard, path)
+            ends.append(self.run(case.body, path))
+        return merge(ends)
+
+
+def void(value: object) -> None:
+    """Evaluate for the effect."""
+
+
+def batch(value: Value) -> Value:
+    """An element of a loop over data: an unknown one may be a batch."""
+    return union(
+        Tensor(is_opaque=True, is_batch=True, trace=case.trace) if isinstance(case, Unknown) and not case.roots else
+        Tuple(tuple(batch(item) for item in case.items), trace=case.trace) if isinstance(case, Tuple) else case
+        for case in value.cases
+    )  # fmt: skip
+
+
+def widening(one: Value, other: Value) -> Value:
+    """A join after the first pass: constants that a loop changes become scalars."""
+    return one if one == other else without_constants(join(one, other))

@@ -1,0 +1,145 @@
+"""What calls do: steps, clears, backward passes, modes; and calls of code we cannot see."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from analyzer.engine.evaluate import Expressions
+from analyzer.engine.events import Backward, CallSeen, Clear, Escape, Step
+from analyzer.engine.graphs import roots_of
+from analyzer.engine.machine import CONTAINERS, Args
+from analyzer.engine.state import GRAD_OFF, State
+from analyzer.engine.trace import Gap, start
+from analyzer.engine.values import (
+    External,
+    Func,
+    Method,
+    ObjectId,
+    Ref,
+    Scalar,
+    Tensor,
+    Unknown,
+    Value,
+    const,
+    limited,
+    truth,
+)
+from analyzer.knowledge.schema import Row
+
+MAX_PARTS = 500
+
+
+class Effects(Expressions):
+    """Apply the effects of library calls."""
+
+    def effect(self, row: Row, subject: Value | None, args: Args, at: int, state: State) -> None:
+        name = row.effect
+        if name == "backward" and subject is not None:
+            self.backward(subject, at, state)
+        elif name == "step":
+            if args.positional and row.on == "self":
+                self.call(args.positional[0], Args(), at, state)
+            self.each_object(subject, lambda ref: self.step(ref, at, state))
+        elif name == "zero_grad":
+            self.each_object(subject, lambda ref: self.clear(ref, at, state))
+        elif name in {"eval", "train"}:
+            wants = const(True) if name == "eval" else self.negated(args.at(0, "mode"))
+            known = truth(wants)
+            note = start(self.site(at), f"`.{name}()` is called here")
+            flag: Value = Scalar("bool") if known is None else const(known, note)
+            self.each_object(subject, lambda ref: self.switch(ref, "is eval", flag, state))
+        elif name == "requires-grad":
+            flag = self.negated(args.at(0, "requires_grad"))
+            self.each_object(subject, lambda ref: self.switch(ref, "is frozen", flag, state))
+        elif name == "grad-set":
+            state.set(GRAD_OFF, self.negated(args.at(0, "mode")))
+
+    def negated(self, value: Value | None) -> Value:
+        known = True if value is None else truth(value)
+        return Scalar("bool") if known is None else const(not known)
+
+    def each_object(self, subject: Value | None, action: Any) -> None:
+        for case in subject.cases if subject is not None else ():
+            if isinstance(case, Ref):
+                action(case)
+
+    def switch(self, ref: Ref, flag: str, value: Value, state: State, depth: int = 6) -> None:
+        """Set a mode on a module and the modules it holds."""
+        state.set((ref.obj, flag), value)
+        for _, held in state.fields(ref.obj) if depth else ():
+            for case in held.cases:
+                if isinstance(case, Ref) and case.obj != ref.obj and self.obj(case).kind in ("Module", *CONTAINERS):
+                    self.switch(case, flag, value, state, depth - 1)
+
+    def backward(self, loss: Value, at: int, state: State) -> None:
+        cases = self.deep(loss, state)
+        roots = frozenset(root for case in cases for root in roots_of(case))
+        via = frozenset(v for case in cases if isinstance(case, (Tensor, Unknown)) for v in case.via)
+        for root in roots:
+            state.set((root, "is freed"), const(True))
+        self.emit(Backward, at, start(self.site(at), "the backward pass"), roots=roots, via=via, is_known=bool(roots))
+
+    def step(self, ref: Ref, at: int, state: State) -> None:
+        obj = self.obj(ref)
+        trace = start(self.site(at), "the optimizer steps here", obj.trace.gap)
+        modules = self.with_parts(obj.modules, state)
+        self.emit(Step, at, trace, optimizer=ref.obj, modules=modules, is_stale="maybe", born_in=obj.loops)
+
+    def with_parts(self, modules: frozenset[ObjectId], state: State) -> frozenset[ObjectId]:
+        """Modules and all the modules they hold."""
+        found: set[ObjectId] = set()
+        todo = list(modules)
+        while todo and len(found) < MAX_PARTS:
+            obj = todo.pop()
+            found.add(obj)
+            held = [*(value for _, value in state.fields(obj)), *(value for _, value in self.objects[obj].arguments)]
+            cases = [case for value in held for case in value.cases if isinstance(case, Ref)]
+            todo += [c.obj for c in cases if c.obj not in found and self.obj(c).kind in ("Module", *CONTAINERS)]
+        return frozenset(found)
+
+    def clear(self, ref: Ref, at: int, state: State) -> None:
+        obj = self.obj(ref)
+        modules = self.with_parts(frozenset({ref.obj}) if obj.kind == "Module" else obj.modules, state)
+        self.emit(Clear, at, None, optimizer=None if obj.kind == "Module" else ref.obj, modules=modules)
+
+    def clears_unknown(self, method: Method, at: int) -> None:
+        """``zero_grad`` of something unknown, or ``p.grad.zero_()``, clears gradients of something."""
+        is_grad = isinstance(method.receiver, (Tensor, Method)) and method.name == "zero_"
+        if is_grad or (method.name == "zero_grad" and not isinstance(method.receiver, Ref)):
+            modules = method.receiver.param_of if isinstance(method.receiver, Tensor) else frozenset()
+            self.emit(Clear, at, None, modules=modules)
+
+    # --- code we cannot see -----------------------------------------------------------------------------------
+
+    def call_unseen(self, callee: Value, args: Args, at: int, state: State, reason: str) -> Value:
+        """The result is unknown; the arguments may be stepped, cleared, kept or detached: marked, never assumed."""
+        given = [case for arg in args.all() for case in self.deep(arg, state)]
+        if isinstance(callee, Method) and not isinstance(callee.receiver, External):
+            given += self.deep(callee.receiver, state)
+        roots = limited(frozenset(root for case in given for root in roots_of(case)))
+        via = frozenset(v for case in given if isinstance(case, (Tensor, Unknown)) for v in case.via)
+        objects = frozenset(case.obj for case in given if isinstance(case, Ref))
+        self.emit(Escape, at, None, objects=objects, roots=roots, via=via, how="call")
+        for arg in args.positional:
+            for case in arg.cases:
+                if isinstance(case, Func) and isinstance(callee, (Unknown, Method)):
+                    self.called.add((case.path, case.node.at))
+        site = self.site(at)
+        return Unknown(reason, Gap.UNSEEN, roots, via, trace=start(site, reason, Gap.UNSEEN))
+
+    def callbacks(self, args: Args, at: int, state: State) -> None:
+        """For the estimator: a library calls the functions it is given (``collate_fn``, ``map``), "
+        "with values unseen."""
+        for case in (case for arg in args.all() for case in arg.cases) if self.wanted else ():
+            if isinstance(case, Func) and (case.path, case.node.at) not in self.called:
+                self.run_function(case, Args((), {}, has_more=True), at, state.fork())
+
+    def saw(self, name: str, args: Args, at: int, receiver: Value | None = None) -> None:
+        """For the estimator: a call it asked for."""
+        matches = name in self.wanted or f"*.{name.rsplit('.', 1)[-1]}" in self.wanted
+        if self.wanted and matches:
+            number = self.interned.setdefault(("call", self.site(at), self.calls), len(self.interned))
+            self.emit(
+                CallSeen, at, None, number=number, callee=name, args=args.positional,
+                keywords=tuple(args.keywords.items()), receiver=receiver,
+            )  # fmt: skip

@@ -1,0 +1,103 @@
+"""Modules that are called: forward passes and the graphs that begin there."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from analyzer.engine.events import Forward
+from analyzer.engine.graphs import carries, roots_of
+from analyzer.engine.machine import CONTAINERS, MAX_DEPTH, Args
+from analyzer.engine.rows import Rows
+from analyzer.engine.state import FALSE, GRAD_OFF, State
+from analyzer.engine.trace import Gap, start
+from analyzer.engine.values import Func, Ref, Scalar, Tensor, Tri, Tuple, Unknown, Value, limited, union
+from analyzer.syntax import ir
+
+_TRI: dict[bool | None, Tri] = {True: "yes", False: "no", None: "maybe"}
+
+
+class Forwards(Rows):
+    """Run forward passes."""
+
+    def forward(self, ref: Ref, args: Args, at: int, state: State) -> Value:
+        """A module is called: its code where the repository has it, else what its knowledge row says."""
+        obj = self.obj(ref)
+        is_off = state.flag(*GRAD_OFF)
+        method = self.class_attribute(obj.cls, "forward", state) if obj.cls else None
+        if not self.in_pass:
+            self.loops_outside = len(self.loops)
+        self.forwards += 1
+        try:
+            if method is not None and len(self.frames) < MAX_DEPTH:
+                result = self.call(self.bound(method, ref, at, state), args, at, state)
+            else:
+                result = self.apply_module(ref, args, at, state)
+        finally:
+            self.forwards -= 1
+        if self.forwards:
+            return result
+        result = self.rooted(result, ref, args, at, state)
+        has_graph = any(carries(case) for case in self.deep(result, state))
+        mode = state.get((ref.obj, "is eval"))
+        self.emit(
+            Forward, at, start(self.site(at), "the forward pass", self.gap_of(ref)), module=ref.obj,
+            grad=_TRI[None if is_off is None else not is_off], is_eval=_TRI[state.flag(ref.obj, "is eval")],
+            has_graph=_TRI[has_graph], mode=mode.trace if mode else None,
+            on_batch=any(isinstance(c, Tensor) and c.is_batch for a in args.all() for c in self.deep(a, state)),
+        )  # fmt: skip
+        return result
+
+    def is_forward(self, func: Func) -> bool:
+        """``model.forward(x)`` outside any forward pass is a forward pass."""
+        named = isinstance(func.node, ir.FunctionDef) and func.node.name == "forward"
+        return named and not self.forwards and func.bound is not None and self.is_module(func.bound)
+
+    def gap_of(self, ref: Ref) -> Gap | None:
+        return self.obj(ref).trace.gap
+
+    def rooted(self, result: Value, ref: Ref, args: Args, at: int, state: State) -> Value:
+        """The graph of a forward pass begins at the call, newly made."""
+        site = self.site(at)
+        state.set((site, "is freed"), FALSE)
+        trace = start(site, "the forward pass builds a graph", self.gap_of(ref))
+        incoming = frozenset(root for arg in args.all() for case in self.deep(arg, state) for root in roots_of(case))
+
+        def mark(case: Value) -> Value:
+            if isinstance(case, Tensor) and case.graph != "no":
+                return replace(case, roots=limited(frozenset({site}) | incoming), trace=trace)
+            if isinstance(case, Tuple):
+                return replace(case, items=tuple(union(mark(c) for c in item.cases) for item in case.items))
+            if isinstance(case, Ref) and self.obj(case).kind in CONTAINERS:
+                for name, held in state.fields(case.obj):
+                    if name[:1] == "[":
+                        state.set((case.obj, name), union(mark(c) for c in held.cases))
+            return case
+
+        return union(mark(case) for case in result.cases)
+
+    def apply_module(self, ref: Ref, args: Args, at: int, state: State) -> Value:
+        obj = self.obj(ref)
+        row = self.knowledge.row(obj.name) if obj.name else None
+        if row is None:
+            return self.parametrised(ref, args, at, state, is_opaque=True)
+        if row.expects:
+            self.loss(row, obj.name, args, at)
+        if row.effect == "sequential":
+            value = args.at(0) or Scalar()
+            for _, layer in obj.arguments:
+                value = union(self.call(case, Args((value,)), at, state) for case in layer.cases)
+            return value
+        if row.graph == "parameters":
+            return self.parametrised(ref, args, at, state, is_opaque=not obj.name.startswith("torch.nn."))
+        return self.tensor_result(row, args.all(), at, state, args)
+
+    def parametrised(self, ref: Ref, args: Args, at: int, state: State, is_opaque: bool) -> Tensor:
+        incoming = [case for arg in args.all() for case in self.deep(arg, state) if isinstance(case, (Tensor, Unknown))]
+        off, frozen = state.flag(*GRAD_OFF), state.flag(ref.obj, "is frozen")
+        graph: Tri = "no" if off else "maybe" if off is None or frozen is None else "yes"
+        if frozen and graph == "yes" and not any(carries(case) for case in incoming):
+            graph = "no"
+        roots = frozenset(root for case in incoming for root in roots_of(case)) | {self.site(at)}
+        via = frozenset(v for case in incoming for v in case.via)
+        trace = start(self.site(at), "this module has parameters", self.gap_of(ref))
+        return Tensor(graph, limited(roots) if graph != "no" else frozenset(), via, is_opaque=is_opaque, trace=trace)

@@ -1,0 +1,218 @@
+"""Activations: functions of the repository, module bodies, entries that nobody calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import lru_cache
+from typing import TypeVar
+
+from analyzer.engine.assign import is_blank
+from analyzer.engine.control import Control
+from analyzer.engine.events import Escape
+from analyzer.engine.machine import MAX_DEPTH, Args, Frame, OutOfBudget, unseen
+from analyzer.engine.state import FALSE, GRAD_OFF, State, merge
+from analyzer.engine.typing import parameter_value
+from analyzer.engine.values import (
+    Class,
+    External,
+    Func,
+    ObjectId,
+    Ref,
+    Scalar,
+    Stream,
+    Tensor,
+    Tuple,
+    Unknown,
+    Value,
+    const,
+    union,
+)
+from analyzer.syntax import ir
+
+_DRIVES = {"backward", "backward(…)", "step", "step(…)", "eval", "train", "zero_grad", "manual_backward(…)"}
+T = TypeVar("T")
+
+
+class Functions(Control):
+    """Run functions and modules."""
+
+    def attribute_of(self, case: Value, attr: str, at: int, state: State) -> Value:
+        owner, this = self.frame.owner, self.frame.this
+        if isinstance(case, External) and case.name == "super." and owner is not None and isinstance(this, Ref):
+            for base in (b for value in owner.bases for b in value.cases):
+                found = self.class_attribute(base, attr, state) if isinstance(base, Class) else None
+                if found is not None:
+                    return self.bound(found, this, at, state)
+            return External("builtins.super." + attr)
+        return super().attribute_of(case, attr, at, state)
+
+    def run_function(self, func: Func, args: Args, at: int, state: State) -> Value:
+        key = (func.path, func.node.at)
+        self.called.add(key)
+        active = sum(1 for frame in self.frames if frame.node is func.node)
+        if len(self.frames) >= MAX_DEPTH or active > 1:
+            return self.call_unseen(Unknown("calls nest too deeply"), args, at, state, "calls nest too deeply")
+        calls, self.calls = self.calls, (*self.calls, self.site(at))
+        scope = self.new_scope((*key, active), func.scope)
+        frame = frame_for(func, scope)
+        self.bind(func, args, frame, state)
+        passes = self.passes
+        if func.bound is not None and self.is_module(func.bound) and not is_driver(func.node):
+            self.loops_outside = self.loops_outside if self.in_pass else len(self.loops)
+            self.passes += 1
+        result = self.within_budget(lambda: self.activate(func, frame, state))
+        self.calls, self.passes = calls, passes
+        return result if result is not None else self.call_unseen(func, args, at, state, "too large to follow")
+
+    def within_budget(self, action: Callable[[], T]) -> T | None:
+        """Run something with at most half of the steps left; None, in the context of before, where that is too few."""
+        depth, context = len(self.frames), (self.loops, self.guards, self.calls, self.forwards, self.passes)
+        allowed = self.steps_left // 2
+        kept, self.steps_left = self.steps_left - allowed, allowed
+        mark = len(self.events)
+        try:
+            return action()
+        except OutOfBudget:
+            self.cut_off(mark)
+            del self.frames[depth:]
+            self.loops, self.guards, self.calls, self.forwards, self.passes = context
+            return None
+        finally:
+            self.steps_left = kept + max(0, self.steps_left)
+
+    def activate(self, func: Func, frame: Frame, state: State) -> Value:
+        before = state.get(GRAD_OFF)
+        for wrapper in func.wrappers:
+            name = wrapper.name if isinstance(wrapper, External) else ""
+            row = self.knowledge.row(name) if name else None
+            if row is not None and row.returns == "Context":
+                self.set_grad(row.effect, None, state)
+            else:
+                self.enter(wrapper, func.node.at, state)
+        self.frames.append(frame)
+        try:
+            result = self.body(func, frame, state)
+        finally:
+            self.frames.pop()
+        if any(self.is_context(wrapper) for wrapper in func.wrappers):
+            state.set(GRAD_OFF, before or FALSE)
+        return result
+
+    def is_context(self, wrapper: Value) -> bool:
+        row = self.knowledge.row(wrapper.name) if isinstance(wrapper, External) else None
+        return (row is not None and row.returns == "Context") or isinstance(wrapper, Ref)
+
+    def body(self, func: Func, frame: Frame, state: State) -> Value:
+        if isinstance(func.node, ir.Lambda):
+            return self.evaluate(func.node.body, state)
+        end = self.run(func.node.body, state.fork())
+        ends = [end, *(path for _, path in frame.returns)]
+        if func.node.is_generator:
+            value: Value = Stream(union(value for value, _ in frame.yields) if frame.yields else Scalar())
+            if (
+                any(isinstance(w, External) and w.name.endswith("contextmanager") for w in func.wrappers)
+                and frame.yields
+            ):
+                state.become(frame.yields[0][1])
+                return value
+        else:
+            returned = [value for value, _ in frame.returns] + ([const(None)] if end is not None else [])
+            value = union(returned) if returned else Unknown("the function does not return")
+        met = merge(ends)
+        if met is not None:
+            state.become(met)
+        if not func.node.has_inner:
+            state.drop(frame.scope, func.node.locals)
+        return value
+
+    def bind(self, func: Func, args: Args, frame: Frame, state: State) -> None:
+        """Arguments to parameters; what is missing takes its default, or is unknown."""
+        given = (func.bound, *args.positional) if func.bound is not None else args.positional
+        position = 0
+        self.frames.append(frame)
+        for param in func.node.params:
+            place = (frame.scope, param.name)
+            value = args.keywords.get(param.name)
+            if param.kind == "*":
+                value = Stream(union(given[position:])) if given[position:] else Tuple(())
+            elif param.kind == "**":
+                value = self.create(("**", func.node.at), func.node.at, "dict", "keyword arguments")
+            elif param.kind == "" and position < len(given):
+                value = given[position]
+                position += 1
+            if value is None and param.default is not None:
+                value = state.get((func.scope, f"default {func.node.at} {param.name}"))
+            value = value or unseen(f"argument `{param.name}`", self.site(func.node.at))
+            if any(is_blank(case) for case in value.cases):
+                value = self.by_use(ir.Name(param.at, param.name), value, param.at)
+            state.set(place, value)
+        self.frames.pop()
+
+    def load_module(self, path: str, state: State) -> ObjectId | None:
+        """Run the body of a file of the tree once."""
+        if path in self.modules:
+            return self.modules[path]
+        unit = self.unit(path)
+        if unit is None:
+            return None
+        scope = self.new_scope(("module", path), None)
+        self.modules[path] = scope
+        before = state.fork()
+        self.within_budget(lambda: self.run_module(unit, scope, state, is_main=False))
+        state.freeze(before)
+        return scope
+
+    def run_module(self, unit: ir.Unit, scope: ObjectId, state: State, is_main: bool) -> None:
+        context = (self.loops, self.calls, self.forwards, self.passes, self.loops_outside)
+        self.loops, self.calls, self.forwards, self.passes = (), (), 0, 0
+        self.frames.append(Frame(scope, unit.path, None, None, uses=unit.uses))
+        state.set((scope, "__name__"), const("__main__" if is_main else self.project.module_name(unit.path)))
+        end = self.run(unit.body, state.fork())
+        self.frames.pop()
+        self.loops, self.calls, self.forwards, self.passes, self.loops_outside = context
+        if end is not None:
+            state.become(end)
+
+    def returned(self, value: Value, at: int, state: State) -> None:
+        """What an entry returns goes to a caller that was not seen."""
+        cases = self.deep(value, state)
+        objects = frozenset(case.obj for case in cases if isinstance(case, Ref))
+        roots = frozenset(root for case in cases if isinstance(case, (Tensor, Unknown)) for root in case.roots)
+        via = frozenset(tag for case in cases if isinstance(case, (Tensor, Unknown)) for tag in case.via)
+        self.emit(Escape, at, None, objects=objects, roots=roots, via=via, how="return")
+
+    def unit(self, path: str) -> ir.Unit | None:
+        """The IR of a file; the program provides it."""
+        raise NotImplementedError
+
+    def entry(self, func: Func, this: Value | None, state: State, gives_loss: bool = False) -> None:
+        """Run a function that nobody calls, its parameters typed by annotation and use. `gives_loss`: its caller, a
+        framework, runs a backward pass through what it returns."""
+        assert isinstance(func.node, ir.FunctionDef)
+        params: dict[str, Value] = {}
+        self.frames.append(Frame(func.scope, func.path, None, None))
+        if any(isinstance(w, External) and w.name == "builtins.staticmethod" for w in func.wrappers):
+            this = None
+        for param in func.node.params[1 if this is not None else 0 :]:
+            params[param.name] = parameter_value(self, param, func.node, state)
+        result = self.run_function(replace(func, bound=this), Args((), params), func.node.at, state)
+        if gives_loss:
+            self.backward(result, func.node.at, state)
+        else:
+            self.returned(result, func.node.at, state)
+        self.frames.pop()
+
+
+@lru_cache(maxsize=4096)
+def is_driver(node: ir.FunctionDef | ir.Lambda) -> bool:
+    """Whether a method trains or evaluates, rather than computes a part of a forward pass."""
+    uses = node.uses.values() if isinstance(node, ir.FunctionDef) else ()
+    return any(how & _DRIVES for how in uses)
+
+
+def frame_for(func: Func, scope: ObjectId) -> Frame:
+    """A new activation of a function."""
+    uses = func.node.uses if isinstance(func.node, ir.FunctionDef) else {}
+    owner = func.owner if isinstance(func.owner, Class) else None
+    return Frame(scope, func.path, func.node, func.scope, owner, func.bound, uses)

@@ -1,0 +1,246 @@
+"""Names, attributes, subscripts and elements."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from analyzer.engine.machine import CONTAINERS, Args, Machine, unseen
+from analyzer.engine.state import State
+from analyzer.engine.trace import start
+from analyzer.engine.values import (
+    Class,
+    Const,
+    External,
+    Func,
+    Method,
+    ObjectId,
+    Parameters,
+    PyModule,
+    Ref,
+    Scalar,
+    Stream,
+    Tensor,
+    Tuple,
+    Unknown,
+    Value,
+    const,
+    union,
+)
+from analyzer.syntax import ir
+
+_BUILTINS = frozenset(
+    [
+        "print", "len", "range", "enumerate", "zip", "sum", "min", "max", "float", "int", "str", "bool",
+        "list", "tuple", "dict", "set", "sorted", "reversed", "map", "filter", "abs", "isinstance",
+        "getattr", "setattr", "hasattr", "iter", "next", "super", "any", "all", "round", "open", "type",
+        "id", "repr", "object", "property", "staticmethod", "classmethod", "Exception", "ValueError",
+        "RuntimeError", "KeyError", "StopIteration", "NotImplementedError", "NotImplemented", "vars",
+        "callable", "input", "format", "divmod", "pow", "hash", "frozenset", "bytes", "exit", "quit", "dir",
+        "globals", "locals", "issubclass", "slice", "complex",
+    ]
+)  # fmt: skip
+
+
+class Lookups(Machine):
+    """Find what a name, an attribute or an index means."""
+
+    def optional(self, expr: ir.Expr | None, state: State) -> Value | None:
+        return None if expr is None else self.evaluate(expr, state)
+
+    # --- names ------------------------------------------------------------------------------------------------
+
+    def name(self, expr: ir.Name, state: State) -> Value:
+        value = self.lookup(expr.id, state)
+        if value is not None:
+            return value
+        if expr.id in _BUILTINS:
+            return External(f"builtins.{expr.id}")
+        return unseen(f"`{expr.id}` is not defined in code that was read", self.site(expr.at))
+
+    def lookup(self, name: str, state: State) -> Value | None:
+        scope: ObjectId | None = self.frame.scope
+        while scope is not None:
+            value = state.get((scope, name))
+            if value is not None:
+                return value
+            scope = self.parents.get(scope)
+        return None
+
+    def constant(self, expr: ir.Constant, state: State) -> Value:
+        known = self.constants.get(expr)
+        if known is None:
+            known = self.constants[expr] = const(expr.value, start(self.site(expr.at), repr(expr.value)[:60]))
+        return known
+
+    # --- attributes -------------------------------------------------------------------------------------------
+
+    def attribute(self, expr: ir.Attribute, state: State) -> Value:
+        receiver = self.evaluate(expr.value, state)
+        cases = receiver.cases
+        if len(cases) == 1:
+            return self.attribute_of(cases[0], expr.attr, expr.at, state)
+        return union(self.attribute_of(case, expr.attr, expr.at, state) for case in cases)
+
+    def attribute_of(self, case: Value, attr: str, at: int, state: State) -> Value:
+        if isinstance(case, External):
+            return External(f"{case.name}.{attr}", trace=case.trace)
+        if isinstance(case, PyModule):
+            found = state.get((case.scope, attr))
+            return found or unseen(f"`{attr}` of {case.path}", self.site(at))
+        if isinstance(case, Class):
+            return self.class_attribute(case, attr, state) or Method(case, attr)
+        if isinstance(case, Ref):
+            return self.object_attribute(case, attr, at, state)
+        if isinstance(case, Tensor):
+            return self.tensor_attribute(case, attr, at)
+        if isinstance(case, Unknown):
+            return Method(case, attr)
+        return Method(case, attr)
+
+    def object_attribute(self, ref: Ref, attr: str, at: int, state: State) -> Value:
+        held = state.get((ref.obj, attr))
+        if held is not None:
+            return held
+        obj = self.obj(ref)
+        if obj.cls is not None:
+            found = self.class_attribute(obj.cls, attr, state)
+            if found is not None:
+                return self.bound(found, ref, at, state)
+        if obj.kind == "Module" and attr in {"module", "_orig_mod"}:
+            return ref
+        if obj.kind == "Module" and attr == "training":
+            is_eval = state.flag(ref.obj, "is eval")
+            return Scalar("bool") if is_eval is None else const(not is_eval)
+        return Method(ref, attr, trace=ref.trace)
+
+    def bound(self, found: Value, ref: Ref, at: int, state: State) -> Value:
+        """A class attribute seen through an instance: functions become methods, properties are called."""
+        cases: list[Value] = []
+        for case in found.cases:
+            if isinstance(case, Func):
+                names = {w.name for w in case.wrappers if isinstance(w, External)}
+                if names & {"builtins.property", "functools.cached_property"}:
+                    cases.append(self.run_function(replace(case, bound=ref), Args(), at, state))
+                elif "builtins.staticmethod" in names:
+                    cases.append(case)
+                else:
+                    cases.append(replace(case, bound=ref))
+            else:
+                cases.append(case)
+        return union(cases)
+
+    def class_attribute(self, cls: Class, attr: str, state: State, depth: int = 0) -> Value | None:
+        """Looked up along the bases inside the repository."""
+        held = state.get((cls.scope, attr))
+        if held is not None:
+            return held
+        for base in cls.bases if depth < 10 else ():
+            for case in base.cases:
+                if isinstance(case, Class):
+                    found = self.class_attribute(case, attr, state, depth + 1)
+                    if found is not None:
+                        return found
+        return None
+
+    def tensor_attribute(self, case: Tensor, attr: str, at: int) -> Value:
+        if attr in {"data", "grad"}:
+            return Tensor(param_of=case.param_of, trace=case.trace, activation=case.activation)
+        if attr in {"shape", "device", "dtype", "ndim", "requires_grad", "is_cuda", "is_leaf", "grad_fn"}:
+            return Scalar(trace=case.trace)
+        if attr in {"T", "mT", "real", "imag"}:
+            return case
+        is_method = f"Tensor.{attr}" in self.knowledge.exact or attr in {"zero_grad", "step", "train", "eval"}
+        if case.is_opaque and not is_method:
+            return case  # ``outputs.loss``, ``batch.labels``
+        return Method(case, attr, trace=case.trace)
+
+    # --- subscripts -------------------------------------------------------------------------------------------
+
+    def subscript(self, expr: ir.Subscript, state: State) -> Value:
+        receiver = self.evaluate(expr.value, state)
+        index = self.evaluate(expr.index, state)
+        return union(self.item_of(case, index, expr.at, state) for case in receiver.cases)
+
+    def item_of(self, case: Value, index: Value, at: int, state: State) -> Value:
+        if isinstance(case, Tuple):
+            return self.tuple_item(case, index)
+        if isinstance(case, Ref):
+            return self.container_item(case, index, at, state)
+        if isinstance(case, (Tensor, Unknown)):
+            return case
+        if isinstance(case, Const) and isinstance(index, Const):
+            try:
+                return const(case.value[index.value], case.trace)  # type: ignore[index]
+            except Exception:  # noqa: BLE001  the file's own subscript may raise anything
+                return Scalar(trace=case.trace)
+        if isinstance(case, Method):
+            return self.plain(case, at)
+        return Scalar() if isinstance(case, (Const, Scalar)) else self.element(case, at, state)
+
+    def tuple_item(self, case: Tuple, index: Value) -> Value:
+        if isinstance(index, Const) and isinstance(index.value, int) and abs(index.value) <= len(case.items):
+            return case.items[index.value] if index.value < len(case.items) else union(case.items)
+        return case if isinstance(index, Scalar) and index.kind == "slice" else union(case.items)
+
+    def container_item(self, ref: Ref, index: Value, at: int, state: State) -> Value:
+        if isinstance(index, Const):
+            held = state.get((ref.obj, f"[{index.value!r}]"))
+            if held is not None:
+                return self.through(held, ref.obj)
+        obj = self.obj(ref)
+        if isinstance(index, Scalar) and index.kind == "slice" and obj.kind in CONTAINERS:
+            return ref
+        if obj.kind == "Module":
+            return ref
+        return self.element(ref, at, state)
+
+    def element(self, case: Value, at: int, state: State) -> Value:
+        """What iterating over a value, or picking an unknown element of it, gives."""
+        if isinstance(case, Stream):
+            return case.element
+        if isinstance(case, Tuple):
+            return union(case.items) if case.items else unseen("an empty tuple", self.site(at))
+        if isinstance(case, Parameters):
+            return Tensor("yes", param_of=case.modules, trace=case.trace)
+        if isinstance(case, Tensor):
+            return case
+        if isinstance(case, Ref):
+            return self.object_element(case, at, state)
+        if isinstance(case, (Const, Scalar)):
+            return Scalar()
+        return unseen("what the loop iterates over is not known", self.site(at))
+
+    def object_element(self, ref: Ref, at: int, state: State) -> Value:
+        obj = self.obj(ref)
+        if obj.kind == "Loader":
+            return Tensor(is_opaque=True, is_batch=True, trace=ref.trace)
+        if obj.kind in CONTAINERS:
+            parts = [value for name, value in state.fields(ref.obj) if name[:1] == "["]
+            if parts:
+                return self.through(union(parts), ref.obj)
+            return obj.element or unseen("an empty container", self.site(at))
+        if obj.kind == "Module" and obj.cls is None:
+            return ref
+        return unseen("what the object yields is not known", self.site(at))
+
+    def through(self, value: Value, container: object) -> Value:
+        """Tensors taken out of a container remember it: a backward through them consumes what it keeps."""
+        cases: list[Value] = []
+        for case in value.cases:
+            if isinstance(case, (Tensor, Unknown)) and case.roots:
+                cases.append(replace(case, via=case.via | {container}))
+            elif isinstance(case, Tuple):
+                cases.append(replace(case, items=tuple(self.through(item, container) for item in case.items)))
+            else:
+                cases.append(case)
+        return union(cases)
+
+    def plain(self, case: Method, at: int) -> Value:
+        """An attribute of something unknown, used as a value."""
+        if isinstance(case.receiver, Tensor):
+            return case.receiver
+        if isinstance(case.receiver, (Const, Scalar)):
+            return Scalar()
+        if isinstance(case.receiver, Unknown):
+            return case.receiver
+        return unseen(f"`.{case.name}` is not defined in code that was read", self.site(at))

@@ -1,0 +1,79 @@
+"""Operations on values."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from analyzer.engine import fold
+from analyzer.engine.graphs import combine
+from analyzer.engine.lookups import Lookups
+from analyzer.engine.machine import CONTAINERS
+from analyzer.engine.state import State
+from analyzer.engine.values import Const, Method, Ref, Scalar, Tensor, Tuple, Unknown, Value, const, truth, union
+from analyzer.syntax import ir
+
+_COMPARISONS = {"==", "!=", "<", "<=", ">", ">=", "in", "not in", "is", "is not"}
+
+
+class Operations(Lookups):
+    """Arithmetic, comparisons and logic."""
+
+    def operation(self, expr: ir.Operation, state: State) -> Value:
+        left = self.evaluate(expr.left, state)
+        if expr.right is None:
+            return self.unary(expr.op, left)
+        if expr.op in {"and", "or"}:
+            known = truth(left)
+            if known is not None and known is (expr.op == "or"):
+                return left
+            right = self.evaluate(expr.right, state)
+            return right if known is not None else union([left, right])
+        return self.binary(expr.op, left, self.evaluate(expr.right, state), expr.at)
+
+    def unary(self, op: str, value: Value) -> Value:
+        cases: list[Value] = []
+        for case in value.cases:
+            if op == "not":
+                known = truth(case)
+                cases.append(Scalar("bool") if known is None else const(not known, case.trace))
+            elif isinstance(case, Const):
+                try:
+                    cases.append(const(fold.unary(op, case.value), case.trace))
+                except fold.NotConstant:
+                    cases.append(Scalar())
+            elif isinstance(case, Tensor):
+                cases.append(replace(case, activation=None))
+            else:
+                cases.append(case)
+        return union(cases)
+
+    def binary(self, op: str, left: Value, right: Value, at: int) -> Value:
+        if isinstance(left, Const) and isinstance(right, Const):
+            try:
+                return const(fold.binary(op, left.value, right.value), left.trace)
+            except fold.NotConstant:
+                return Scalar()
+        if op in _COMPARISONS:
+            return self.comparison(op, left, right)
+        return union(self.mixed(one, two, at) for one in left.cases for two in right.cases)
+
+    def comparison(self, op: str, left: Value, right: Value) -> Value:
+        if op in {"is", "is not"} and isinstance(right, Const) and right.value is None:
+            shapes = {isinstance(case, Const) and case.value is None for case in left.cases}
+            if not any(isinstance(case, (Unknown, Scalar, Method)) for case in left.cases) and len(shapes) == 1:
+                return const(shapes.pop() is (op == "is"))
+        if any(isinstance(case, Tensor) for case in (*left.cases, *right.cases)):
+            return Tensor()
+        return Scalar("bool")
+
+    def mixed(self, one: Value, two: Value, at: int) -> Value:
+        """An arithmetic operation on two cases: a tensor with a graph makes one, an unknown may."""
+        carriers = [case for case in (one, two) if isinstance(case, (Tensor, Unknown))]
+        if not carriers:
+            if isinstance(one, Ref) and self.obj(one).kind in CONTAINERS:
+                return one
+            if isinstance(one, Tuple) and isinstance(two, Tuple):
+                return Tuple((*one.items, *two.items))
+            unknown = next((case for case in (one, two) if isinstance(case, Method)), None)
+            return self.plain(unknown, at) if unknown is not None else Scalar()
+        return combine(carriers)

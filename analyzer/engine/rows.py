@@ -1,0 +1,111 @@
+"""What calls give: results of library calls, from their knowledge rows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from analyzer.engine.effects import Effects
+from analyzer.engine.events import Loss
+from analyzer.engine.graphs import combine, roots_of
+from analyzer.engine.machine import Args
+from analyzer.engine.state import GRAD_OFF, State
+from analyzer.engine.trace import Gap, start
+from analyzer.engine.values import Activation, ObjectId, Parameters, Ref, Scalar, Tensor, Tuple, Unknown, Value, const
+from analyzer.knowledge.schema import Row
+
+
+class Rows(Effects):
+    """Apply knowledge rows."""
+
+    def receiver_kind(self, receiver: Value) -> str:
+        if isinstance(receiver, Ref):
+            return self.obj(receiver).kind
+        return "Tensor" if isinstance(receiver, Tensor) else ""
+
+    def apply_row(self, row: Row, name: str, receiver: Value | None, args: Args, at: int, state: State) -> Value:
+        subject = receiver if row.on == "self" else args.at(int(row.on))
+        if row.effect:
+            self.effect(row, subject, args, at, state)
+        if row.expects:
+            self.loss(row, name, args, at)
+        inputs = args.all() if receiver is None else (receiver, *args.all())
+        if row.returns in {"tensor", "values and indices"}:
+            if row.graph == "parameters":
+                return Tensor("yes", trace=start(self.site(at), "a parameter"))
+            return self.tensor_result(row, inputs, at, state, args)
+        if row.returns[:1].isupper() or row.returns in {"list", "dict"}:
+            return self.make(row, name, args, at, state)
+        return self.plain_result(row, receiver, args, at, state)
+
+    def plain_result(self, row: Row, receiver: Value | None, args: Args, at: int, state: State) -> Value:
+        if row.returns == "self" and receiver is not None:
+            return receiver
+        if row.returns == "unknown":
+            reason = f"what `{row.name}` gives"
+            return Unknown(reason, trace=start(self.site(at), reason, Gap.UNSEEN))
+        if row.returns == "argument":
+            return args.at(0) or args.keywords.get("module") or Scalar()
+        if row.returns == "arguments":
+            return args.positional[0] if len(args.positional) == 1 else Tuple(args.positional)
+        if row.returns == "none":
+            return const(None)
+        if row.returns == "parameters" and isinstance(receiver, Ref):
+            return Parameters(frozenset({receiver.obj}), trace=receiver.trace)
+        if row.returns == "apply" and args.positional:
+            rest = Args(args.positional[1:], args.keywords, args.nodes[1:])
+            return self.call(args.positional[0], rest, at, state)
+        return Scalar()
+
+    def make(self, row: Row, name: str, args: Args, at: int, state: State) -> Value:
+        modules = frozenset(m for arg in args.all() for case in self.deep(arg, state) for m in self.modules_of(case))
+        layers = tuple((str(index), value) for index, value in enumerate(args.positional))
+        if row.effect == "sequential" and len(layers) == 1 and isinstance(layers[0][1], Ref):
+            layers = (("0", self.element(layers[0][1], at, state)),)
+        noun = name.rsplit(".", 1)[-1]
+        ref = self.create(
+            "row", at, row.returns, f"`{noun}` is created here", name=name, modules=modules,
+            arguments=layers + tuple(args.keywords.items()),
+        )  # fmt: skip
+        if row.effect != "copy":
+            self.empty(ref, state)
+        elif args.positional:
+            for case in args.positional[0].cases:
+                self.copy_items(case, ref, at, state)
+        if row.returns == "Context":
+            state.set((ref.obj, "mode"), args.at(0, "mode") or const(True))
+        return ref
+
+    def modules_of(self, case: Value) -> frozenset[ObjectId]:
+        if isinstance(case, Parameters):
+            return case.modules
+        if isinstance(case, Tensor):
+            return case.param_of
+        return frozenset({case.obj}) if isinstance(case, Ref) and self.obj(case).kind == "Module" else frozenset()
+
+    def tensor_result(self, row: Row, inputs: tuple[Value, ...], at: int, state: State, args: Args) -> Value:
+        incoming = [case for value in inputs for case in self.deep(value, state) if isinstance(case, (Tensor, Unknown))]
+        activation = None
+        if row.activation:
+            is_method = row.name.startswith("Tensor.")
+            node = None if is_method else args.node(0, "input")
+            activation = Activation(row.activation, self.site(at), node.at if node else None, is_method)
+        elif row.keeps_activation and incoming and isinstance(incoming[0], Tensor):
+            activation = incoming[0].activation
+        if row.graph == "none" or state.flag(*GRAD_OFF) or not incoming:
+            batch = any(isinstance(case, Tensor) and case.is_batch for case in incoming)
+            return Tensor(activation=activation, is_batch=batch)
+        if all(isinstance(case, Unknown) for case in incoming):
+            roots = frozenset(root for case in incoming for root in roots_of(case))
+            return Tensor("maybe", roots, activation=activation, trace=incoming[0].trace)
+        value = combine(incoming)
+        if row.returns == "values and indices" and (len(args.positional) + len(args.keywords)) > 0:
+            return Tuple((value, Tensor()))
+        if isinstance(value, Tensor):
+            batch = any(isinstance(case, Tensor) and case.is_batch for case in incoming)
+            return replace(value, activation=activation, is_batch=batch)
+        return Tensor("maybe", roots_of(value), activation=activation, trace=value.trace)
+
+    def loss(self, row: Row, name: str, args: Args, at: int) -> None:
+        value, node = args.at(0, "input"), args.node(0, "input")
+        if value is not None and node is not None:
+            self.emit(Loss, at, value.trace, callee=name, expects=row.expects, input=value, input_at=node.at)
