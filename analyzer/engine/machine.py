@@ -1,8 +1,8 @@
 """What the parts of the interpreter share: objects, loops, guards, calls in progress, events, budget.
 
 `Machine` knows the context. The parts build on it in this order, each adding one kind of construct: `Lookups`,
-`Operations`, `Containers`, `Expressions` (evaluate.py); `Effects`, `Rows`, `Forwards`, `Calls`; `Assignments`, `Control`,
-`Functions`, `Interpreter`.
+`Operations`, `Containers`, `Expressions` (evaluate.py); `Effects`, `Rows`, `Forwards`, `Calls`; `Assignments`,
+`Control`, `Functions`, `Interpreter`.
 """
 
 from __future__ import annotations
