@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from analyzer.engine.calls import Calls
+from analyzer.engine.data_events import Restored, reads_in
 from analyzer.engine.events import Clear, Store
 from analyzer.engine.graphs import carries
 from analyzer.engine.machine import CONTAINERS
@@ -58,6 +59,8 @@ class Assignments(Calls):
         if any(is_blank(case) for case in value.cases) and (kind := kind_by_use(uses)):
             note = f"used as {'an optimizer' if kind == 'Optimizer' else 'a module'}"
             ref = self.create(("use", dotted(target)), at, kind, note, gap=Gap.CONVENTION)
+            if read := reads_in(value.cases):
+                self.emit(Restored, at, start(self.site(at), f"what was read is {note}"), read=read)
             return union(ref if is_blank(case) else case for case in value.cases)
         if not any(use in uses for use in ("backward", "backward(…)")):
             return value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from analyzer.engine.forward import Forwards
@@ -21,6 +22,7 @@ from analyzer.engine.values import (
     Tensor,
     Tuple,
     Value,
+    drawn_from,
     union,
 )
 from analyzer.knowledge import overlays
@@ -164,6 +166,13 @@ class Calls(Forwards):
     # --- libraries --------------------------------------------------------------------------------------------
 
     def call_external(self, callee: External, args: Args, at: int, state: State) -> Value:
+        result = self.external_result(callee, args, at, state)
+        observe = overlays.observer(callee.name)
+        if observe is not None:
+            observe(self, args, at, state, result)
+        return result
+
+    def external_result(self, callee: External, args: Args, at: int, state: State) -> Value:
         self.saw(callee.name, args, at, External(callee.name.rpartition(".")[0]))
         self.callbacks(args, at, state)
         special = overlays.function(callee.name)
@@ -176,6 +185,13 @@ class Calls(Forwards):
         return self.call_unseen(callee, args, at, state, f"`{callee.name}` was not read")
 
     def call_method(self, method: Method, args: Args, at: int, state: State) -> Value:
+        result = self.method_result(method, args, at, state)
+        observe = overlays.method_observer(method.name)
+        if observe is not None:
+            observe(self, method.receiver, args, at, state, result)
+        return result
+
+    def method_result(self, method: Method, args: Args, at: int, state: State) -> Value:
         receiver, kind = method.receiver, self.receiver_kind(method.receiver)
         self.saw(f"*.{method.name}", args, at, receiver)
         self.callbacks(args, at, state)
@@ -209,6 +225,7 @@ def fields_of(node: ir.Assign) -> list[str]:
     return list(target_names(node.targets[0])) if node.annotation is not None else []
 
 
-def iterator(element: Value) -> Stream:
-    """An iterator over one kind of element."""
-    return Stream(element, trace=element.trace)
+def iterator(element: Value, over: Iterable[Value] = ()) -> Stream:
+    """An iterator over one kind of element; `over` are the iterables it draws from."""
+    of = frozenset(obj for value in over for obj in drawn_from(value))
+    return Stream(element, of, trace=element.trace)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from analyzer.engine.data_events import LoaderIterated
 from analyzer.engine.events import Loop, Store
 from analyzer.engine.graphs import carries
 from analyzer.engine.machine import CONTAINERS
@@ -20,6 +21,7 @@ from analyzer.engine.values import (
     Tuple,
     Unknown,
     Value,
+    drawn_from,
     nested,
     union,
     without_constants,
@@ -108,9 +110,12 @@ class Containers(Operations):
         kinds = {self.loop_kind(case) for case in iterable.cases}
         kind: Any = "data" if "data" in kinds else "range" if "range" in kinds else "other"
         note = "the loop iterates over this"
-        if any(isinstance(case, (Unknown, Method)) for case in iterable.cases):
-            return Loop(self.site(at), kind, start(self.site(at), note, Gap.CONVENTION), depth=len(self.calls))
-        return Loop(self.site(at), kind, iterable.trace or start(self.site(at), note), depth=len(self.calls))
+        is_guess = any(isinstance(case, (Unknown, Method)) for case in iterable.cases)
+        trace = start(self.site(at), note, Gap.CONVENTION) if is_guess else iterable.trace or start(self.site(at), note)
+        over = drawn_from(iterable)
+        if any(self.objects[obj].kind == "Loader" for obj in over):
+            self.emit(LoaderIterated, at, None, loaders=over)
+        return Loop(self.site(at), kind, trace, depth=len(self.calls), over=over)
 
     def loop_kind(self, case: Value) -> str:
         if isinstance(case, Ref):

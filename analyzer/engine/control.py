@@ -170,7 +170,7 @@ def void(value: object) -> None:
 def batch(value: Value) -> Value:
     """An element of a loop over data: an unknown one may be a batch."""
     return union(
-        Tensor(is_opaque=True, is_batch=True, trace=case.trace) if isinstance(case, Unknown) and not case.roots else
+        Tensor(via=case.via, is_opaque=True, is_batch=True, trace=case.trace) if isinstance(case, Unknown) and not case.roots else
         Tuple(tuple(batch(item) for item in case.items), trace=case.trace) if isinstance(case, Tuple) else case
         for case in value.cases
     )  # fmt: skip

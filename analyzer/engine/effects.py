@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from analyzer.engine.data_events import Seeded
 from analyzer.engine.evaluate import Expressions
 from analyzer.engine.events import Backward, CallSeen, Clear, Escape, Step
 from analyzer.engine.graphs import roots_of
@@ -11,6 +12,7 @@ from analyzer.engine.machine import CONTAINERS, Args
 from analyzer.engine.state import GRAD_OFF, State
 from analyzer.engine.trace import Gap, start
 from analyzer.engine.values import (
+    Const,
     External,
     Func,
     Method,
@@ -51,6 +53,11 @@ class Effects(Expressions):
         elif name == "requires-grad":
             flag = self.negated(args.at(0, "requires_grad"))
             self.each_object(subject, lambda ref: self.switch(ref, "is frozen", flag, state))
+        elif name == "seed":
+            value = args.at(0, "seed")
+            self.emit(
+                Seeded, at, None, streams=frozenset(row.random), is_constant=value is not None and is_fixed(value)
+            )
         elif name == "grad-set":
             state.set(GRAD_OFF, self.negated(args.at(0, "mode")))
 
@@ -143,3 +150,8 @@ class Effects(Expressions):
                 CallSeen, at, None, number=number, callee=name, args=args.positional,
                 keywords=tuple(args.keywords.items()), receiver=receiver,
             )  # fmt: skip
+
+
+def is_fixed(value: Value) -> bool:
+    """Whether a number is the same in every process: written down, or an option of the command line."""
+    return all(isinstance(case, Const) or (isinstance(case, Scalar) and case.kind == "option") for case in value.cases)

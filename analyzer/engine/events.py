@@ -20,6 +20,8 @@ class Loop:
     """Keeps apart the loops of a framework that one place stands for."""
     depth: int = field(default=0, compare=False)
     """How many calls deep the loop is."""
+    over: frozenset[ObjectId] = field(default=frozenset(), compare=False)
+    """The objects it draws from."""
 
     @property
     def key(self) -> tuple[Site, str]:

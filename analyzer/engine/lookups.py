@@ -208,12 +208,13 @@ class Lookups(Machine):
             return self.object_element(case, at, state)
         if isinstance(case, (Const, Scalar)):
             return Scalar()
-        return unseen("what the loop iterates over is not known", self.site(at))
+        via = case.via if isinstance(case, Unknown) else frozenset()
+        return replace(unseen("what the loop iterates over is not known", self.site(at)), via=via)
 
     def object_element(self, ref: Ref, at: int, state: State) -> Value:
         obj = self.obj(ref)
         if obj.kind == "Loader":
-            return Tensor(is_opaque=True, is_batch=True, trace=ref.trace)
+            return Tensor(via=frozenset({ref.obj}), is_opaque=True, is_batch=True, trace=ref.trace)
         if obj.kind in CONTAINERS:
             parts = [value for name, value in state.fields(ref.obj) if name[:1] == "["]
             if parts:

@@ -284,6 +284,12 @@ class Sources:
         before = nodes[site.at - 1] if site.at else None
         return site.at - 1 if isinstance(before, cst.Expr) and before.value is nodes[site.at] else None
 
+    def condition(self, site: Site) -> str:
+        """The source of the test of an ``if``, for one that hushes a rule: it accuses nobody."""
+        module, nodes = self.trees[site.path]
+        node = nodes[site.at]
+        return module.code_for_node(node.test) if isinstance(node, cst.If) else ""
+
     def text(self, site: Site) -> str:
         """The source of a site on one line, shortened, without backticks: it will stand between them in Markdown."""
         module, nodes = self.trees[site.path]

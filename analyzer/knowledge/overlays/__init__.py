@@ -1,6 +1,8 @@
 """APIs that a row cannot express, one file per family, behind the same lookup as the rows.
 
-Each module of this folder has ``FUNCTIONS`` (by qualified name) and ``METHODS`` (by kind of receiver and name).
+Each module of this folder may have ``FUNCTIONS`` (by qualified name) and ``METHODS`` (by kind of receiver and name),
+which say what a call gives, and ``OBSERVERS`` (by qualified name) and ``METHOD_OBSERVERS`` (by the name of the method,
+whatever it is called on), which note that a call happened and do not change what it gives.
 """
 
 from __future__ import annotations
@@ -12,14 +14,13 @@ from typing import Any
 
 
 @lru_cache(maxsize=1)
-def _tables() -> tuple[dict[str, Any], dict[tuple[str, str], Any]]:
-    functions: dict[str, Any] = {}
-    methods: dict[tuple[str, str], Any] = {}
+def _tables() -> tuple[dict[Any, Any], ...]:
+    tables: tuple[dict[Any, Any], ...] = ({}, {}, {}, {})
     for found in pkgutil.iter_modules(__path__):
         module = importlib.import_module(f"{__name__}.{found.name}")
-        functions.update(module.FUNCTIONS)
-        methods.update(module.METHODS)
-    return functions, methods
+        for table, name in zip(tables, ("FUNCTIONS", "METHODS", "OBSERVERS", "METHOD_OBSERVERS"), strict=True):
+            table.update(getattr(module, name, {}))
+    return tables
 
 
 def function(name: str) -> Any | None:
@@ -30,3 +31,13 @@ def function(name: str) -> Any | None:
 def method(kind: str, name: str) -> Any | None:
     """The overlay of a method of a kind of object, if any."""
     return _tables()[1].get((kind, name))
+
+
+def observer(name: str) -> Any | None:
+    """What notes a call of a function, if anything does."""
+    return _tables()[2].get(name)
+
+
+def method_observer(name: str) -> Any | None:
+    """What notes a call of a method of this name, if anything does."""
+    return _tables()[3].get(name)

@@ -39,11 +39,11 @@ def _range(machine: Calls, args: Args, at: int, state: State) -> Value:
 
 
 def _enumerate(machine: Calls, args: Args, at: int, state: State) -> Value:
-    return iterator(Tuple((Scalar(), _elements(machine, _first(args), at, state))))
+    return iterator(Tuple((Scalar(), _elements(machine, _first(args), at, state))), args.positional[:1])
 
 
 def _zip(machine: Calls, args: Args, at: int, state: State) -> Value:
-    return iterator(Tuple(tuple(_elements(machine, value, at, state) for value in args.positional)))
+    return iterator(Tuple(tuple(_elements(machine, value, at, state) for value in args.positional)), args.positional)
 
 
 def _same_elements(machine: Calls, args: Args, at: int, state: State) -> Value:

@@ -1,0 +1,107 @@
+"""Events of the data side of a training program: loaders, sharding, seeds, checkpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from analyzer.engine.events import Event
+from analyzer.engine.trace import Site
+from analyzer.engine.values import ObjectId, Tensor, Unknown, Value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoaderMade(Event):
+    """A `torch.utils.data.DataLoader`. `given` are its arguments by name; `has_more`: others were unpacked from what
+    the text does not show."""
+
+    loader: ObjectId
+    given: tuple[tuple[str, Value], ...]
+    has_more: bool
+    constant_seed: Site | None = None
+    """Where `worker_init_fn` seeds every worker alike."""
+
+    def argument(self, name: str) -> Value | None:
+        """An argument, or None where it is left out."""
+        return next((value for known, value in self.given if known == name), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoaderIterated(Event):
+    """A loop starts to draw from loaders (and perhaps from other objects). The loop itself is not among `loops`."""
+
+    loaders: frozenset[ObjectId]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochSet(Event):
+    """``set_epoch`` is called on objects; on none: on something we could not tell."""
+
+    objects: frozenset[ObjectId]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sharded(Event):
+    """A framework takes loaders over, or data is split by rank: each process gets a part of its own. No objects:
+    of data we could not tell."""
+
+    objects: frozenset[ObjectId] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Distributed(Event):
+    """The program runs in several processes: a process group is joined, or a model is wrapped for it."""
+
+    how: Literal["group", "replicated", "sharded", "engine"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seeded(Event):
+    """Generators of random numbers are seeded. `is_constant`: with a value that is the same in every process."""
+
+    streams: frozenset[str]
+    is_constant: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Read(Event):
+    """``torch.load`` of a file. `device` is what ``map_location`` is given, None where it is left out; `file_at` the
+    node of the file's name."""
+
+    device: Value | None
+    has_more: bool
+    file_at: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restored(Event):
+    """What ``torch.load`` read is put into a module or an optimizer, or is used as one. `read`: by which calls."""
+
+    read: frozenset[Site]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceChosen(Event):
+    """The program decides at run time which device it uses."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Saved(Event):
+    """A file is written: by which function, and the node of the file's name."""
+
+    callee: str
+    file_at: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ReadAt:
+    """The mark (in `via`) of a value that came out of the ``torch.load`` at a site."""
+
+    site: Site
+
+
+def reads_in(cases: Iterable[Value]) -> frozenset[Site]:
+    """The calls of ``torch.load`` that values came out of."""
+    tags = (tag for case in cases if isinstance(case, (Tensor, Unknown)) for tag in case.via)
+    return frozenset(tag.site for tag in tags if isinstance(tag, ReadAt))

@@ -1,0 +1,79 @@
+"""What is read from and written to files, and on which devices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from analyzer.engine.calls import Calls
+from analyzer.engine.data_events import DeviceChosen, Read, ReadAt, Restored, Saved, reads_in
+from analyzer.engine.machine import Args
+from analyzer.engine.state import State
+from analyzer.engine.trace import Gap, start
+from analyzer.engine.values import Const, External, Ref, Unknown, Value
+
+Observer = Callable[[Calls, Args, int, State, Value], None]
+
+
+def load(machine: Calls, args: Args, at: int, state: State) -> Value:
+    """``torch.load(f, map_location)``: whatever was saved, marked with where it was read."""
+    site = machine.site(at)
+    file = args.node(0, "f")
+    machine.emit(
+        Read, at, start(site, "the file is read here"), device=args.at(1, "map_location"), has_more=args.has_more,
+        file_at=file.at if file else None,
+    )  # fmt: skip
+    reason = "what `torch.load` gives"
+    return Unknown(reason, via=frozenset({ReadAt(site)}), trace=start(site, reason, Gap.UNSEEN))
+
+
+def restored(machine: Calls, receiver: Value, args: Args, at: int, state: State, result: Value) -> None:
+    """``model.load_state_dict(state)``."""
+    read = reads_in(case for arg in args.all() for case in machine.deep(arg, state))
+    if read:
+        machine.emit(Restored, at, start(machine.site(at), "it is restored from what was read"), read=read)
+
+
+def device_asked(machine: Calls, args: Args, at: int, state: State, result: Value) -> None:
+    """``torch.cuda.is_available()``."""
+    machine.emit(DeviceChosen, at, start(machine.site(at), "the device is chosen when the program runs"))
+
+
+def device_made(machine: Calls, args: Args, at: int, state: State, result: Value) -> None:
+    """``torch.device(args.device)``."""
+    value = args.at(0, "device") or args.at(0, "type")
+    if value is not None and not all(isinstance(case, Const) for case in value.cases):
+        device_asked(machine, args, at, state, result)
+
+
+def moved(machine: Calls, receiver: Value, args: Args, at: int, state: State, result: Value) -> None:
+    """``model.to(device)`` with a device that is not written down."""
+    value = args.at(0, "device")
+    if value is None or not isinstance(receiver, Ref) or machine.objects[receiver.obj].kind != "Module":
+        return
+    if not any(isinstance(case, (Const, External)) for case in value.cases):
+        trace = start(machine.site(at), "the model goes to a device that is chosen when the program runs")
+        machine.emit(DeviceChosen, at, trace)
+
+
+def _saved(callee: str, number: int, name: str) -> Observer:
+    def note(machine: Calls, args: Args, at: int, state: State, result: Value) -> None:
+        file = args.node(number, name)
+        trace = start(machine.site(at), "the file is written here")
+        machine.emit(Saved, at, trace, callee=callee, file_at=file.at if file else None)
+
+    return note
+
+
+def saved_pretrained(machine: Calls, receiver: Value, args: Args, at: int, state: State, result: Value) -> None:
+    """``model.save_pretrained(folder)``."""
+    file = args.node(0, "save_directory")
+    machine.emit(Saved, at, None, callee="save_pretrained", file_at=file.at if file else None)
+
+
+FUNCTIONS = {"torch.load": load}
+OBSERVERS = {
+    "torch.save": _saved("torch.save", 1, "f"),
+    "torch.cuda.is_available": device_asked,
+    "torch.device": device_made,
+}
+METHOD_OBSERVERS = {"load_state_dict": restored, "to": moved, "save_pretrained": saved_pretrained}

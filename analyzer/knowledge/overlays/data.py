@@ -1,0 +1,146 @@
+"""Loaders, samplers and who shards them: what happens is noted, what the calls give is left to the tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from analyzer.engine.calls import Calls
+from analyzer.engine.data_events import Distributed, EpochSet, LoaderIterated, LoaderMade, Seeded, Sharded
+from analyzer.engine.machine import Args
+from analyzer.engine.state import State
+from analyzer.engine.trace import Site, start
+from analyzer.engine.values import Const, External, Func, ObjectId, Ref, Scalar, Value, const
+
+LOADER_PARAMS = (
+    "dataset", "batch_size", "shuffle", "sampler", "batch_sampler", "num_workers", "collate_fn", "pin_memory",
+    "drop_last", "timeout", "worker_init_fn",
+)  # fmt: skip
+"""torch docs, torch.utils.data.DataLoader: the positional parameters in order; the others are keyword-only."""
+
+
+def named(args: Args, params: tuple[str, ...]) -> tuple[tuple[str, Value], ...]:
+    """Arguments by the names of their parameters."""
+    return (*zip(params, args.positional, strict=False), *args.keywords.items())
+
+
+def loader_made(machine: Calls, args: Args, at: int, state: State, result: Value) -> None:
+    """``DataLoader(…)``: the event, and the attributes that can be read back (``loader.sampler``)."""
+    if not isinstance(result, Ref):
+        return
+    given = named(args, LOADER_PARAMS)
+    for name, value in given:
+        if name in {"dataset", "sampler", "batch_sampler", "batch_size"}:
+            state.set((result.obj, name), value)
+    machine.emit(
+        LoaderMade, at, result.trace, loader=result.obj, given=given, has_more=args.has_more,
+        constant_seed=_constant_seed(machine, dict(given).get("worker_init_fn"), at, state),
+    )  # fmt: skip
+
+
+def _constant_seed(machine: Calls, init: Value | None, at: int, state: State) -> Site | None:
+    """The place where the function that every worker runs first seeds all of them alike."""
+    for case in init.cases if init is not None else ():
+        if isinstance(case, Func):
+            mark = len(machine.events)
+            machine.run_function(case, Args((Scalar("worker"),)), at, state.fork())
+            seeds = [event for event in machine.events[mark:] if isinstance(event, Seeded)]
+            del machine.events[mark:]  # the workers' doing, not the program's
+            if seeds and all(event.is_constant for event in seeds):
+                return seeds[0].site
+    return None
+
+
+def objects_in(machine: Calls, value: Value, state: State, depth: int = 3) -> frozenset[ObjectId]:
+    """The objects of a value and those their attributes hold, a few steps deep."""
+    found: set[ObjectId] = set()
+    todo = [(case.obj, depth) for case in machine.deep(value, state) if isinstance(case, Ref)]
+    while todo:
+        obj, left = todo.pop()
+        if obj in found or left < 0:
+            continue
+        found.add(obj)
+        held = [*(value for _, value in state.fields(obj)), *(value for _, value in machine.objects[obj].arguments)]
+        todo += [(case.obj, left - 1) for each in held for case in each.cases if isinstance(case, Ref)]
+    return frozenset(found)
+
+
+def epoch_set(machine: Calls, receiver: Value, args: Args, at: int, state: State, result: Value) -> None:
+    """``sampler.set_epoch(epoch)``, on a loader or a dataset as well."""
+    if isinstance(receiver, (Const, External)):
+        return
+    objects = objects_in(machine, receiver, state) if isinstance(receiver, Ref) else frozenset()
+    machine.emit(EpochSet, at, None, objects=objects)
+
+
+def handed_over(machine: Calls, receiver: Value, args: Args, at: int, state: State, result: Value) -> None:
+    """``accelerator.prepare(loader)``, ``fabric.setup_dataloaders(loader)``, ``trainer.fit(model, loader)``."""
+    objects = [objects_in(machine, arg, state, 1) for arg in args.all()]
+    machine.emit(Sharded, at, None, objects=frozenset().union(*objects))
+
+
+def split_by_rank(machine: Calls, receiver: Value, args: Args, at: int, state: State, result: Value) -> None:
+    """``dataset.shard(num_shards, index)``, ``wds.split_by_node``."""
+    if args.positional or args.keywords:
+        machine.emit(Sharded, at, None, objects=frozenset())
+
+
+def split_function(machine: Calls, args: Args, at: int, state: State, result: Value) -> None:
+    """A function that gives each process its part."""
+    machine.emit(Sharded, at, None, objects=frozenset())
+
+
+def _wrapped(how: str) -> Callable[[Calls, Args, int, State, Value], None]:
+    def note(machine: Calls, args: Args, at: int, state: State, result: Value) -> None:
+        words = {"group": "a process group is joined", "engine": "a distributed engine is made"}
+        trace = start(machine.site(at), words.get(how, "the model is wrapped for training in several processes"))
+        machine.emit(Distributed, at, trace, how=how)
+
+    return note
+
+
+def iterator_made(machine: Calls, args: Args, at: int, state: State, result: Value) -> None:
+    """``iter(loader)`` starts to draw from it."""
+    loaders = frozenset(case.obj for arg in args.positional[:1] for case in arg.cases if isinstance(case, Ref))
+    if any(machine.objects[obj].kind == "Loader" for obj in loaders):
+        machine.emit(LoaderIterated, at, None, loaders=loaders)
+
+
+def spawn(machine: Calls, args: Args, at: int, state: State) -> Value:
+    """``torch.multiprocessing.spawn(fn, args, nprocs)`` runs ``fn(rank, *args)`` in every process."""
+    function, rest = args.at(0, "fn"), args.at(1, "args")
+    if function is not None:
+        given: list[Value] = [Scalar("rank")]
+        many = False
+        for case in rest.cases if rest is not None else ():
+            items = getattr(case, "items", None)
+            given += items if items is not None else []
+            many = items is None
+        machine.call(function, Args(tuple(given), {}, has_more=many), at, state)
+    return const(None)
+
+
+_DDP = ("torch.nn.parallel.DistributedDataParallel", "torch.nn.parallel.distributed.DistributedDataParallel",
+        "apex.parallel.DistributedDataParallel")  # fmt: skip
+_FSDP = ("torch.distributed.fsdp.FullyShardedDataParallel", "torch.distributed.fsdp.fully_shard",
+         "fairscale.nn.data_parallel.FullyShardedDataParallel")  # fmt: skip
+_GROUP = ("torch.distributed.init_process_group", "torch.distributed.distributed_c10d.init_process_group")
+_LOADER = ("torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader")
+FUNCTIONS = {"torch.multiprocessing.spawn": spawn, "torch.multiprocessing.spawn.spawn": spawn}
+OBSERVERS = {
+    **dict.fromkeys(_LOADER, loader_made),
+    **dict.fromkeys(_DDP, _wrapped("replicated")),
+    **dict.fromkeys(_FSDP, _wrapped("sharded")),
+    **dict.fromkeys(_GROUP, _wrapped("group")),
+    "deepspeed.initialize": _wrapped("engine"),
+    "builtins.iter": iterator_made,
+    "datasets.distributed.split_dataset_by_node": split_function,
+    "webdataset.split_by_node": split_function,
+}
+METHOD_OBSERVERS = {
+    "set_epoch": epoch_set,
+    "shard": split_by_rank,
+    **dict.fromkeys(
+        ("prepare", "prepare_data_loader", "setup_dataloaders", "process_dataloader", "fit", "auto_dataloader"),
+        handed_over,
+    ),
+}
