@@ -169,11 +169,15 @@ def void(value: object) -> None:
 
 def batch(value: Value) -> Value:
     """An element of a loop over data: an unknown one may be a batch."""
-    return union(
-        Tensor(via=case.via, is_opaque=True, is_batch=True, trace=case.trace) if isinstance(case, Unknown) and not case.roots else
-        Tuple(tuple(batch(item) for item in case.items), trace=case.trace) if isinstance(case, Tuple) else case
-        for case in value.cases
-    )  # fmt: skip
+    return union(_batch(case) for case in value.cases)
+
+
+def _batch(case: Value) -> Value:
+    if isinstance(case, Unknown) and not case.roots:
+        return Tensor(via=case.via, is_opaque=True, is_batch=True, trace=case.trace)
+    if isinstance(case, Tuple):
+        return Tuple(tuple(batch(item) for item in case.items), trace=case.trace)
+    return case
 
 
 def widening(one: Value, other: Value) -> Value:
