@@ -7,9 +7,10 @@ from analyzer.engine.data_events import Restored, reads_in
 from analyzer.engine.events import Clear, Store
 from analyzer.engine.graphs import carries
 from analyzer.engine.machine import CONTAINERS
+from analyzer.engine.optim_events import LayerReplaced
 from analyzer.engine.state import State
 from analyzer.engine.trace import Gap, start
-from analyzer.engine.typing import kind_by_use
+from analyzer.engine.typing import NOUNS, kind_by_use
 from analyzer.engine.values import (
     Class,
     Const,
@@ -57,7 +58,7 @@ class Assignments(Calls):
         """What an unknown value is used for says what it is: ``.backward()`` is called on tensors with a graph."""
         uses = self.uses_of(dotted(target))
         if any(is_blank(case) for case in value.cases) and (kind := kind_by_use(uses)):
-            note = f"used as {'an optimizer' if kind == 'Optimizer' else 'a module'}"
+            note = f"used as {NOUNS[kind]}"
             ref = self.create(("use", dotted(target)), at, kind, note, gap=Gap.CONVENTION)
             if read := reads_in(value.cases):
                 self.emit(Restored, at, start(self.site(at), f"what was read is {note}"), read=read)
@@ -121,6 +122,7 @@ class Assignments(Calls):
             elif isinstance(case, (Ref, PyModule, Class)):
                 obj = case.obj if isinstance(case, Ref) else case.scope
                 self.replaced(state.get((obj, target.attr)), value)
+                self.note_layer(obj, target.attr, value, state, at)
                 state.set((obj, target.attr), value)
             elif isinstance(case, Tensor) and target.attr == "requires_grad" and truth(value) is False:
                 for module in case.param_of:
@@ -131,6 +133,16 @@ class Assignments(Calls):
         for case in held.cases if held is not None else ():
             if isinstance(case, Ref) and self.obj(case).kind in CONTAINERS and case not in value.cases:
                 self.emptied.setdefault(case.obj, set()).add(self.loops)
+
+    def note_layer(self, owner: ObjectId, name: str, value: Value, state: State, at: int) -> None:
+        """A module whose parameters an optimizer already has gets a layer that it does not have."""
+        if state.flag(owner, "is optimized") is not True:
+            return
+        new = [case for case in value.cases if isinstance(case, Ref) and self.obj(case).kind == "Module"]
+        new = [case for case in new if state.flag(case.obj, "is optimized") is False]
+        if new and len(new) == len(value.cases):
+            layers = self.with_parts(frozenset(case.obj for case in new), state)
+            self.emit(LayerReplaced, at, None, owner=owner, name=name, layers=layers, layer=self.obj(new[0]).trace)
 
     def assign_item(self, target: ir.Subscript, value: Value, state: State, at: int) -> None:
         receiver, index = self.evaluate(target.value, state), self.evaluate(target.index, state)

@@ -7,10 +7,12 @@ dropped, so each event is seen once, with what holds in every iteration.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 
 from analyzer.engine.assign import Assignments
-from analyzer.engine.events import Loop
+from analyzer.engine.events import Guard, Loop
 from analyzer.engine.machine import Args, unseen
+from analyzer.engine.optim_events import Accumulate
 from analyzer.engine.state import FALSE, GRAD_OFF, Place, State, merge, merge_two, same
 from analyzer.engine.trace import start
 from analyzer.engine.values import (
@@ -28,6 +30,7 @@ from analyzer.engine.values import (
     without_constants,
 )
 from analyzer.syntax import ir
+from analyzer.syntax.scope import dotted
 
 MAX_PASSES = 4
 
@@ -36,14 +39,19 @@ class Control(Assignments):
     """Run compound statements."""
 
     def if_(self, node: ir.If, state: State) -> State | None:
-        known = truth(self.evaluate(node.test, state))
+        test = self.evaluate(node.test, state)
+        known = truth(test)
         if known is not None:
             return self.run(node.body if known else node.orelse, state)
-        guards, self.guards = self.guards, (*self.guards, self.site(node.at))
+        yes = Guard(self.site(node.at), True, is_periodic(test) or resets_counter(node))
+        guards, self.guards = self.guards, (*self.guards, yes)
         other = state.fork()
-        ends = [self.run(node.body, state), self.run(node.orelse, other)]
-        self.guards = guards
-        return merge(ends)
+        end = self.run(node.body, state)
+        self.guards = (*guards, yes.other)
+        otherwise = self.run(node.orelse, other)
+        # where one branch leaves, the other's condition holds for the rest of the block (`run` ends it there)
+        self.guards = guards if (end is None) is (otherwise is None) else (*guards, yes.other if end is None else yes)
+        return merge([end, otherwise])
 
     def for_(self, node: ir.For, state: State) -> State | None:
         iterable = self.evaluate(node.iter, state)
@@ -94,23 +102,40 @@ class Control(Assignments):
     def with_(self, node: ir.With, state: State) -> State | None:
         before = state.get(GRAD_OFF)
         modes: dict[Place, Value] = {}
+        accumulating: list[Guard] = []
         for context, target in node.items:
             earlier = state.fork()
             value = self.evaluate(context, state)
             entered = self.enter(value, context.at, state)
+            accumulating += self.accumulation(value, context.at)
             if isinstance(value, Stream):  # a generator context of the repository puts modes back when it exits
                 switched = [(obj, "is eval") for obj in state.objects_with("is eval")]
                 modes.update({place: earlier.get(place) or FALSE for place in switched})
             if target is not None:
                 self.assign(target, entered, state, context.at)
         mark = len(self.frame.returns)
+        guards, self.guards = self.guards, (*self.guards, *accumulating)
         end = self.run(node.body, state)
+        self.guards = guards
         if end is not None:
             for place, held in modes.items():
                 end.set(place, held)
         for out in (*([end] if end else []), *(s for _, s in self.frame.returns[mark:])):
             out.set(GRAD_OFF, before or FALSE)
         return end
+
+    def accumulation(self, value: Value, at: int) -> list[Guard]:
+        """``with accelerator.accumulate(…)``: the guard of what happens in it."""
+        contexts = [self.obj(case) for case in value.cases if isinstance(case, Ref)]
+        for obj in contexts:
+            if obj.name == "Accelerator.accumulate":
+                owner = dict(obj.arguments).get("accelerator")
+                made = dict(self.obj(owner).arguments) if isinstance(owner, Ref) else {}
+                known = isinstance(owner, Ref) and self.obj(owner).name
+                default = const(1) if known and "gradient_accumulation_plugin" not in made else None
+                self.emit(Accumulate, at, None, steps=made.get("gradient_accumulation_steps") or default)
+                return [Guard(self.site(at), True)]
+        return []
 
     def enter(self, value: Value, at: int, state: State) -> Value:
         """Enter a context: what it does to the grad mode, and what it binds."""
@@ -161,6 +186,26 @@ class Control(Assignments):
             self.optional(case.guard, path)
             ends.append(self.run(case.body, path))
         return merge(ends)
+
+
+def is_periodic(test: Value) -> bool:
+    """Whether a condition holds every n-th time."""
+    return any(isinstance(case, Scalar) and case.kind == "cycle" for case in test.cases)
+
+
+@lru_cache(maxsize=4096)
+def resets_counter(node: ir.If) -> bool:
+    """``if count >= n: …; count = 0``."""
+    if not isinstance(node.test, ir.Operation) or node.test.right is None:
+        return False
+    counters = {dotted(node.test.left), dotted(node.test.right)} - {None}
+    return any(
+        isinstance(each, ir.Assign)
+        and isinstance(each.value, ir.Constant)
+        and each.value.value == 0
+        and any(dotted(target) in counters for target in each.targets)
+        for each in node.body
+    )
 
 
 def void(value: object) -> None:

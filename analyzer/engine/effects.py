@@ -9,7 +9,7 @@ from analyzer.engine.evaluate import Expressions
 from analyzer.engine.events import Backward, CallSeen, Clear, Escape, Step
 from analyzer.engine.graphs import roots_of
 from analyzer.engine.machine import CONTAINERS, Args
-from analyzer.engine.state import GRAD_OFF, State
+from analyzer.engine.state import FALSE, FRESH, GRAD_OFF, SCALED, State
 from analyzer.engine.trace import Gap, start
 from analyzer.engine.values import (
     Const,
@@ -84,12 +84,16 @@ class Effects(Expressions):
         via = frozenset(v for case in cases if isinstance(case, (Tensor, Unknown)) for v in case.via)
         for root in roots:
             state.set((root, "is freed"), const(True))
+        state.set(FRESH, const(True))
+        state.set(SCALED, const(any(isinstance(tag, tuple) and tag[:1] == ("scaled",) for tag in via)))
         self.emit(Backward, at, start(self.site(at), "the backward pass"), roots=roots, via=via, is_known=bool(roots))
 
     def step(self, ref: Ref, at: int, state: State) -> None:
         obj = self.obj(ref)
         trace = start(self.site(at), "the optimizer steps here", obj.trace.gap)
         modules = self.with_parts(obj.modules, state)
+        state.set(FRESH, FALSE)
+        state.set(SCALED, FALSE)
         self.emit(Step, at, trace, optimizer=ref.obj, modules=modules, is_stale="maybe", born_in=obj.loops)
 
     def with_parts(self, modules: frozenset[ObjectId], state: State) -> frozenset[ObjectId]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from analyzer.engine.trace import Site, Trace
 from analyzer.engine.values import ObjectId, Tri, Value
@@ -29,6 +29,20 @@ class Loop:
         return self.site, self.part
 
 
+class Guard(NamedTuple):
+    """A condition around an event: which `if`, and which way it went. A branch that leaves (``continue``) guards the
+    rest of its block. `is_periodic`: it holds every n-th time (``step % n == 0``, a counter that is reset)."""
+
+    site: Site
+    taken: bool
+    is_periodic: bool = False
+
+    @property
+    def other(self) -> Guard:
+        """The same condition, gone the other way."""
+        return self._replace(taken=not self.taken)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
     """Base: where, under which loops (outermost first), in which function, reached through which calls."""
@@ -37,7 +51,7 @@ class Event:
     loops: tuple[Loop, ...]
     function: Site | None
     calls: tuple[Site, ...]
-    guards: tuple[Site, ...]
+    guards: tuple[Guard, ...]
     trace: Trace
     order: int = 0
 

@@ -24,11 +24,13 @@ class Interpreter(Functions):
     """Run blocks of statements."""
 
     def run(self, block: ir.Block, state: State | None) -> State | None:
+        guards = self.guards
         for statement in block:
             if state is None:
-                return None
+                break
             self.spend()
             state = _TABLE[type(statement)](self, statement, state)
+        self.guards = guards
         return state
 
     # --- simple statements ------------------------------------------------------------------------------------

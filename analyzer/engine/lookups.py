@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from analyzer.engine.machine import CONTAINERS, Args, Machine, unseen
+from analyzer.engine.optim_events import GradientRead
 from analyzer.engine.state import State
 from analyzer.engine.trace import start
 from analyzer.engine.values import (
@@ -93,8 +94,8 @@ class Lookups(Machine):
             return self.object_attribute(case, attr, at, state)
         if isinstance(case, Tensor):
             return self.tensor_attribute(case, attr, at)
-        if isinstance(case, Unknown):
-            return Method(case, attr)
+        if attr == "grad":
+            self.emit(GradientRead, at, None)
         return Method(case, attr)
 
     def object_attribute(self, ref: Ref, attr: str, at: int, state: State) -> Value:
@@ -106,6 +107,8 @@ class Lookups(Machine):
             found = self.class_attribute(obj.cls, attr, state)
             if found is not None:
                 return self.bound(found, ref, at, state)
+        if obj.kind == "Accelerator" and attr == "sync_gradients":
+            return Scalar("cycle")
         if obj.kind == "Module" and attr in {"module", "_orig_mod"}:
             return ref
         if obj.kind == "Module" and attr == "training":
@@ -143,6 +146,8 @@ class Lookups(Machine):
         return None
 
     def tensor_attribute(self, case: Tensor, attr: str, at: int) -> Value:
+        if attr == "grad":
+            self.emit(GradientRead, at, None)
         if attr in {"data", "grad"}:
             return Tensor(param_of=case.param_of, trace=case.trace, activation=case.activation)
         if attr in {"shape", "device", "dtype", "ndim", "requires_grad", "is_cuda", "is_leaf", "grad_fn"}:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from analyzer.engine.events import Event, Forward, Loop, Step, Store
+from analyzer.engine.events import Event, Forward, Guard, Loop, Step, Store
 from analyzer.engine.state import State
 from analyzer.engine.trace import Gap, Site, Trace, start
 from analyzer.engine.values import Class, Func, ObjectId, Ref, Unknown, Value
@@ -78,7 +78,7 @@ class Machine(ABC):
         self.modules: dict[str, ObjectId] = {}
         self.events: list[Event] = []
         self.loops: tuple[Loop, ...] = ()
-        self.guards: tuple[Site, ...] = ()
+        self.guards: tuple[Guard, ...] = ()
         self.calls: tuple[Site, ...] = ()
         self.frames: list[Frame] = []
         self.forwards = 0

@@ -35,7 +35,7 @@ class Operations(Lookups):
         for case in value.cases:
             if op == "not":
                 known = truth(case)
-                cases.append(Scalar("bool") if known is None else const(not known, case.trace))
+                cases.append(negated(case) if known is None else const(not known, case.trace))
             elif isinstance(case, Const):
                 try:
                     cases.append(const(fold.unary(op, case.value), case.trace))
@@ -55,6 +55,8 @@ class Operations(Lookups):
                 return Scalar()
         if op in _COMPARISONS:
             return self.comparison(op, left, right)
+        if op == "%" and is_counted(left) and is_counted(right):
+            return Scalar("cycle")
         return union(self.mixed(one, two, at) for one in left.cases for two in right.cases)
 
     def comparison(self, op: str, left: Value, right: Value) -> Value:
@@ -64,16 +66,40 @@ class Operations(Lookups):
                 return const(shapes.pop() is (op == "is"))
         if any(isinstance(case, Tensor) for case in (*left.cases, *right.cases)):
             return Tensor()
-        return Scalar("bool")
+        return Scalar("cycle" if is_cycle(left) or is_cycle(right) else "bool")
 
     def mixed(self, one: Value, two: Value, at: int) -> Value:
         """An arithmetic operation on two cases: a tensor with a graph makes one, an unknown may."""
         carriers = [case for case in (one, two) if isinstance(case, (Tensor, Unknown))]
         if not carriers:
             if isinstance(one, Ref) and self.obj(one).kind in CONTAINERS:
-                return one
+                both = isinstance(two, Ref) and self.obj(two).kind in CONTAINERS
+                return union([one, two]) if both else one
             if isinstance(one, Tuple) and isinstance(two, Tuple):
                 return Tuple((*one.items, *two.items))
             unknown = next((case for case in (one, two) if isinstance(case, Method)), None)
-            return self.plain(unknown, at) if unknown is not None else Scalar()
+            if unknown is not None:
+                return self.plain(unknown, at)
+            return Scalar("cycle") if is_cycle(one) or is_cycle(two) else Scalar()
         return combine(carriers)
+
+
+def is_cycle(value: Value) -> bool:
+    """A remainder, or what was computed from one."""
+    return any(isinstance(case, Scalar) and case.kind == "cycle" for case in value.cases)
+
+
+def is_counted(value: Value) -> bool:
+    """Whether a value can be an operand of a remainder of counts: no text to format, no tensor."""
+    return all(
+        isinstance(case, Method)
+        or (isinstance(case, Unknown) and not case.roots)
+        or (isinstance(case, Scalar) and case.kind != "str")
+        or (isinstance(case, Const) and isinstance(case.value, (int, float)))
+        for case in value.cases
+    )
+
+
+def negated(case: Value) -> Scalar:
+    """``not`` of what is not known."""
+    return Scalar("cycle" if is_cycle(case) else "bool")

@@ -58,6 +58,7 @@ class Program(Interpreter):
         scope = self.new_scope(("module", path), None)
         self.modules[path] = scope
         self.guarded(path, lambda: self.run_module(unit, scope, state, is_main=True))
+        self.reset()
         return state
 
     def run_rest(self, path: str, state: State) -> None:

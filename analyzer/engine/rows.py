@@ -8,9 +8,22 @@ from analyzer.engine.effects import Effects
 from analyzer.engine.events import Loss
 from analyzer.engine.graphs import combine, roots_of
 from analyzer.engine.machine import Args
-from analyzer.engine.state import GRAD_OFF, State
+from analyzer.engine.optim_events import OptimizerMade
+from analyzer.engine.state import GRAD_OFF, TRUE, State
 from analyzer.engine.trace import Gap, start
-from analyzer.engine.values import Activation, ObjectId, Parameters, Ref, Scalar, Tensor, Tuple, Unknown, Value, const
+from analyzer.engine.values import (
+    Activation,
+    Method,
+    ObjectId,
+    Parameters,
+    Ref,
+    Scalar,
+    Tensor,
+    Tuple,
+    Unknown,
+    Value,
+    const,
+)
 from analyzer.knowledge.schema import Row
 
 
@@ -71,9 +84,34 @@ class Rows(Effects):
         elif args.positional:
             for case in args.positional[0].cases:
                 self.copy_items(case, ref, at, state)
+        if row.returns == "Optimizer":
+            self.made_optimizer(ref, args, state)
         if row.returns == "Context":
             state.set((ref.obj, "mode"), args.at(0, "mode") or const(True))
         return ref
+
+    def made_optimizer(self, ref: Ref, args: Args, state: State) -> None:
+        """An optimizer holds what its modules hold now; they remember that it does."""
+        obj = self.obj(ref)
+        given = args.at(0, "params")
+        modules, is_complete = self.modules_in(given, state) if given is not None else (obj.modules, False)
+        parts = self.with_parts(modules, state)
+        for part in parts:
+            state.set((part, "is optimized"), TRUE)
+        self.emit(
+            OptimizerMade, obj.trace.site.at, obj.trace, optimizer=ref.obj, modules=modules, parts=parts,
+            is_complete=is_complete,
+        )  # fmt: skip
+
+    def modules_in(self, value: Value, state: State) -> tuple[frozenset[ObjectId], bool]:
+        """The modules whose parameters a value holds, and whether that is all it holds."""
+        cases = self.deep(value, state)
+        modules = frozenset(module for case in cases for module in self.modules_of(case))
+        for case in cases:
+            if isinstance(case, Ref) and self.obj(case).kind == "Optimizer":
+                modules |= self.obj(case).modules
+        is_complete = not any(isinstance(case, (Unknown, Method)) for case in cases)
+        return modules, is_complete and bool(modules)
 
     def modules_of(self, case: Value) -> frozenset[ObjectId]:
         if isinstance(case, Parameters):

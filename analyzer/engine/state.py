@@ -20,6 +20,10 @@ Place = tuple[object, str]
 
 GRAD: Place = ("context", "grad")
 GRAD_OFF = (GRAD[0], "is off")
+FRESH: Place = ("gradients", "is fresh")
+"""A backward pass has run and no step has applied it."""
+SCALED: Place = ("gradients", "is scaled")
+"""The last backward pass went through a loss that a gradient scaler multiplied, and nothing has divided since."""
 """Where a path keeps whether gradients are switched off."""
 TRUE = const(True)
 FALSE = const(False)

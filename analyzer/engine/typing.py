@@ -18,9 +18,20 @@ if TYPE_CHECKING:
 _MODULE_USES = {"train", "eval", "parameters", "state_dict", "named_parameters", "load_state_dict", "zero_grad"}
 _BY_ANNOTATION = {
     "torch.nn.Module": "Module", "torch.nn.modules.module.Module": "Module", "torch.optim.Optimizer": "Optimizer",
-    "torch.optim.optimizer.Optimizer": "Optimizer", "torch.utils.data.DataLoader": "Loader",
+    "torch.optim.optimizer.Optimizer": "Optimizer", "torch.optim.lr_scheduler.LRScheduler": "Scheduler",
+    "torch.optim.lr_scheduler._LRScheduler": "Scheduler", "torch.cuda.amp.GradScaler": "Scaler",
+    "torch.amp.GradScaler": "Scaler", "torch.utils.data.DataLoader": "Loader",
     "accelerate.Accelerator": "Accelerator",
 }  # fmt: skip
+_SCHEDULER_USES = {"get_last_lr", "get_lr", "step_update(…)", "get_epoch_values(…)"}
+_NO_OPTIMIZER = {"()", "parameters", "named_parameters", "modules", "backward", "backward(…)", "train", "eval"}
+_STEPPER_USES = {"step", "state_dict", "load_state_dict(…)", "train", "eval", "add_param_group(…)"}
+NOUNS = {
+    "Optimizer": "an optimizer", "Module": "a module", "Scaler": "a gradient scaler", "Scheduler": "a scheduler",
+    "Stepper": "something that steps",
+}  # fmt: skip
+"""A `Stepper` has only ``step()`` called on it: an optimizer or a scheduler. Which one, the gradients say: a step right
+after a backward pass is the optimizer's (`analyzer.knowledge.overlays.optimization`)."""
 _PLAIN = {"builtins.int", "builtins.float", "builtins.str", "builtins.bool"}
 
 
@@ -32,7 +43,7 @@ def parameter_value(machine: Machine, param: ir.Param, node: ir.FunctionDef, sta
     uses = node.uses.get(param.name, frozenset())
     kind = kind_by_use(uses)
     if kind:
-        note = f"`{param.name}` is used as {'an optimizer' if kind == 'Optimizer' else 'a module'}"
+        note = f"`{param.name}` is used as {NOUNS[kind]}"
         return machine.create(("parameter", param.name), param.at, kind, note, gap=Gap.CONVENTION)
     site = machine.site(param.at)
     if "for" in uses:
@@ -58,10 +69,16 @@ def _annotated(machine: Machine, param: ir.Param, state: State) -> Value | None:
 
 def kind_by_use(uses: frozenset[str]) -> str | None:
     """The kind of object that is used so, if it is clear."""
-    if {"step", "step(…)"} & uses and {"zero_grad", "zero_grad(…)", "param_groups"} & uses:
+    if {"scale(…)", "unscale_(…)"} & uses and {"step(…)", "update"} & uses:
+        return "Scaler"
+    if {"step", "step(…)"} & uses and {"zero_grad", "zero_grad(…)"} & uses:
+        return "Optimizer"
+    if {"step", "step(…)"} & uses and uses & _SCHEDULER_USES:
+        return "Scheduler"
+    if {"zero_grad", "zero_grad(…)"} & uses and not uses & _NO_OPTIMIZER:
         return "Optimizer"
     if "()" in uses and uses & _MODULE_USES:
         return "Module"
     if {"train", "eval", "parameters"} <= uses or ("parameters" in uses and "zero_grad" in uses):
         return "Module"
-    return None
+    return "Stepper" if "step" in uses and uses <= _STEPPER_USES else None

@@ -130,6 +130,10 @@ def _super(machine: Calls, args: Args, at: int, state: State) -> Value:
     return Unknown("super outside a method")
 
 
+def _chain(machine: Calls, args: Args, at: int, state: State) -> Value:
+    return iterator(union([_elements(machine, value, at, state) for value in args.positional]))
+
+
 def _map(machine: Calls, args: Args, at: int, state: State) -> Value:
     if len(args.positional) < 2:
         return Scalar()
@@ -151,7 +155,7 @@ FUNCTIONS: dict[str, Function] = {
     "tqdm.tqdm": _same_elements, "tqdm.auto.tqdm": _same_elements, "tqdm.notebook.tqdm": _same_elements,
     "tqdm": _same_elements,
     "tqdm.trange": _range, "itertools.islice": _same_elements, "itertools.cycle": _same_elements,
-    "itertools.count": _range,
+    "itertools.count": _range, "itertools.chain": _chain,
     "builtins.sum": _sum, "builtins.next": _next, "builtins.getattr": _getattr, "functools.partial": _partial,
     "builtins.super": _super, "builtins.map": _map, "builtins.filter": _filter, "builtins.int": _cast(int),
     "builtins.float": _cast(float), "builtins.str": _text,

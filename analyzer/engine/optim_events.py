@@ -1,0 +1,92 @@
+"""Events of an optimization step, beside `Backward`, `Step` and `Clear`: clipping, scaling, schedules, parameters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from analyzer.engine.events import Event
+from analyzer.engine.trace import Trace
+from analyzer.engine.values import ObjectId, Tri, Value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clip(Event):
+    """Gradients are clipped, those of `modules` (none: of something we could not tell). `is_scaled`: they are still
+    multiplied by a loss scale; `is_fresh`: a backward pass has run and no step has applied it yet."""
+
+    modules: frozenset[ObjectId]
+    is_scaled: Tri
+    is_fresh: Tri
+    is_complete: bool
+    """Whether every parameter it is given is one of these modules'."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unscale(Event):
+    """A scaler divides the gradients of an optimizer by its scale."""
+
+    scaler: ObjectId
+    optimizer: ObjectId | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScalerStep(Event):
+    """A scaler steps an optimizer."""
+
+    scaler: ObjectId
+    optimizer: ObjectId | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScalerUpdate(Event):
+    """A scaler adapts its scale."""
+
+    scaler: ObjectId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchedulerStep(Event):
+    """A scheduler steps. `given`: the argument of the call, if any."""
+
+    scheduler: ObjectId
+    given: Value | None
+    is_fresh: Tri
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OptimizerMade(Event):
+    """An optimizer is made of the parameters of `modules` and of all that they hold then, `parts`."""
+
+    optimizer: ObjectId
+    modules: frozenset[ObjectId]
+    parts: frozenset[ObjectId]
+    is_complete: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerReplaced(Event):
+    """A module that an optimizer already holds gets a new layer or parameter."""
+
+    owner: ObjectId
+    name: str
+    layers: frozenset[ObjectId]
+    layer: Trace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParametersAdded(Event):
+    """``optimizer.add_param_group(…)``."""
+
+    optimizer: ObjectId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GradientRead(Event):
+    """``p.grad`` is read: gradients are used for something other than an optimizer's step."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accumulate(Event):
+    """``with accelerator.accumulate(model)``. `steps`: the number of micro-steps that the accelerator was given."""
+
+    steps: Value | None
