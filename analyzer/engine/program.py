@@ -24,6 +24,7 @@ from analyzer.project import Project
 from analyzer.syntax import ir
 from analyzer.syntax.lower import lower
 from analyzer.syntax.problems import syntax_problem
+from analyzer.syntax.scope import walk
 
 E = TypeVar("E", bound=Event)
 BUDGET = 40_000
@@ -182,9 +183,29 @@ class Program(Interpreter):
         name = self.entries.get(event.calls[0]) if event.calls else None
         return name is not None and any(self.project.naming(name, event.calls[0].path, _GRAD_WORDS))
 
+    def function_around(self, site: Site) -> ir.FunctionDef | None:
+        """The function whose text a place is in: the innermost one."""
+        unit = self.sources.unit(site.path)
+        found: ir.FunctionDef | None = None
+        for node in walk(unit.body, into_functions=True) if unit is not None else ():
+            inside = isinstance(node, ir.FunctionDef) and site.at in extent(node)
+            if inside and isinstance(node, ir.FunctionDef) and (found is None or node.at > found.at):
+                found = node
+        return found
+
     def disjoint(self, one: frozenset[ObjectId], other: frozenset[ObjectId]) -> bool:
         """Whether two known sets of modules share none."""
         return bool(one) and bool(other) and not one & other
+
+
+def extent(node: ir.FunctionDef) -> range:
+    """The numbers of the nodes that a function's text holds."""
+    return range(node.at, 1 + max((at for at in map(_number, walk((node,), into_functions=True))), default=node.at))
+
+
+def _number(node: object) -> int:
+    at: int = getattr(node, "at", 0)
+    return at
 
 
 def name_of(func: Func) -> str:

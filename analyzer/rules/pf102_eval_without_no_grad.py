@@ -6,6 +6,7 @@ from analyzer.engine.events import Backward, Escape, Forward, Loop
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap, Site
 from analyzer.findings import Severity
+from analyzer.fixes.no_grad import without_gradients
 from analyzer.rules.base import Report, Rule
 
 
@@ -37,7 +38,8 @@ class EvalWithoutNoGrad(Rule):
     saliency, fine-tuning with frozen statistics).
 
     ## Fix safety
-    No automatic fix: the extent of the context is the author's choice.
+    ``@torch.no_grad()`` above the function that evaluates, where nothing in it trains and the file imports torch. It is
+    unsafe: a caller that wants the gradient of what the function returns gets none.
     """
 
     code = "PF102"
@@ -69,6 +71,7 @@ class EvalWithoutNoGrad(Rule):
                 "`torch.inference_mode()`.",
                 because=[forward.mode, nest[-1].trace, forward.trace],
                 gaps=_gaps(program, forward),
+                fix=without_gradients(program, nest[-1].site) if at.path == nest[-1].site.path else None,
             )
 
 

@@ -127,8 +127,11 @@ def _as_lines(old: list[str], new: list[str], lines: Commentable) -> Suggestion 
 
 
 def _anchored(old: Sequence[str], at: int, lines: Commentable) -> tuple[int, int]:
+    """The line before an insertion, or the one after it where that one says more than an empty line."""
     before = (at - 1, at) if at > 0 else None
     after = (at, at + 1)
+    if before and not old[at - 1].strip() and ("RIGHT", at + 1) in lines and at + 1 < len(old):
+        return after
     if before and (("RIGHT", at) in lines or at + 1 >= len(old)):
         return before
     return after

@@ -27,7 +27,7 @@ EXPECTED = {
     ("PF201", "speech/classify.py", _line("optimizer.step()")),
     ("PF101", "speech/classify.py", _line("total_loss += loss")),
     ("PF101", "speech/classify.py", _line("losses.append(loss)")),
-    ("PF102", "speech/classify.py", _line("criterion(model(images)")),
+    ("PF102", "speech/classify.py", _line("def evaluate(")),  # where its suggestion puts the decorator
 }
 
 
@@ -58,7 +58,7 @@ def test_the_review_names_the_bugs_and_its_suggestions_cure_them(scene: Scene) -
     hub_copy = scene.stack.directory / "hub" / f"{scene.name}.git"
     text = sample.git(hub_copy, "show", f"{sha}:speech/classify.py") + "\n"
     ast.parse(text)
-    assert {found["rule"] for found in _check(scene, text)}.isdisjoint({"PF101", "PF204"})
+    assert [found for found in _check(scene, text) if found["severity"] != "note"] == []
     after = scene.concluded()
     assert len(after["review_comments"]) == len(seen["review_comments"])
 

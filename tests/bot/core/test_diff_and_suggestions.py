@@ -66,6 +66,22 @@ def test_applying_the_suggestion_is_applying_the_edit(lines: list[str], data: st
         assert wanted == text or "end" in got.reason
 
 
+@pytest.mark.parametrize(
+    ("text", "anchor", "block"),
+    [
+        ("import a\n\ndef f():\n    pass\n", 3, "@b\ndef f():\n"),
+        ("import a\nx = 1\ndef f():\n    pass\n", 2, "x = 1\n@b\n"),
+        ("\n\ndef f():", 2, "\n@b\n"),  # the last line has no newline to replace
+    ],
+)
+def test_an_inserted_line_hangs_on_a_line_that_says_something(text: str, anchor: int, block: str) -> None:
+    at = Position(3, 0)
+    lines = {("RIGHT", number): 0 for number in range(1, 5)}
+    got = suggest([Edit(Span("t.py", at, at), "@b\n")], "t.py", text.encode(), lines)  # type: ignore[arg-type]
+    assert isinstance(got, Suggestion)
+    assert (got.start_line, got.line, got.text) == (anchor, anchor, block)
+
+
 EDIT = [Edit(Span("t.py", Position(2, 1), Position(2, 1)), "X")]
 
 
