@@ -29,6 +29,8 @@ from analyzer.knowledge import overlays
 from analyzer.syntax import ir
 from analyzer.syntax.scope import target_names
 
+IN_PLACE = {"sigmoid_", "log_", "exp_", "relu_", "tanh_", "clamp_", "clip_"}
+"""Methods of a tensor after which it holds other numbers."""
 _MODES = {"eval", "train", "requires_grad_"}
 
 
@@ -37,28 +39,32 @@ class Calls(Forwards):
 
     def call_expression(self, expr: ir.Call, state: State) -> Value:
         callee = self.evaluate(expr.callee, state)
-        return self.call(callee, self.arguments(expr, state), expr.at, state)
+        result = self.call(callee, self.arguments(expr, state), expr.at, state)
+        if isinstance(expr.callee, ir.Attribute) and expr.callee.attr in IN_PLACE:
+            self.assign(expr.callee.value, result, state, expr.at)
+        return result
 
     def arguments(self, expr: ir.Call, state: State) -> Args:
         positional: list[Value] = []
         nodes: list[ir.Expr | None] = []
         keywords: dict[str, Value] = {}
         keyword_nodes: dict[str, ir.Expr] = {}
-        has_more = False
+        unpacked: list[tuple[int, Value]] = []
         for arg in expr.args:
             value = self.evaluate(arg.value, state)
-            if arg.star == "*" and isinstance(value, Tuple):
-                positional.extend(value.items)
-                nodes.extend([None] * len(value.items))
+            known = self.in_order(value, state) if arg.star == "*" else None
+            if known is not None:
+                positional.extend(known)
+                nodes.extend([None] * len(known))
             elif arg.star:
-                has_more = True
+                unpacked.append((len(positional), value))
                 self.unpack(value, keywords, state)
             elif arg.keyword:
                 keywords[arg.keyword], keyword_nodes[arg.keyword] = value, arg.value
             else:
                 positional.append(value)
                 nodes.append(arg.value)
-        return Args(tuple(positional), keywords, tuple(nodes), keyword_nodes, has_more)
+        return Args(tuple(positional), keywords, tuple(nodes), keyword_nodes, bool(unpacked), tuple(unpacked))
 
     def unpack(self, value: Value, keywords: dict[str, Value], state: State) -> None:
         for case in value.cases:
@@ -76,14 +82,25 @@ class Calls(Forwards):
             return union([self.call_one(case, args, at, state) for case in cases])
         ends: list[State] = []
         results: list[Value] = []
-        for case in cases:
-            path = state.fork()
-            results.append(self.call_one(case, args, at, path))
-            ends.append(path)
+        is_choice = len({self.expected_by(case) for case in cases}) > 1
+        self.choices += is_choice
+        try:
+            for case in cases:
+                path = state.fork()
+                results.append(self.call_one(case, args, at, path))
+                ends.append(path)
+        finally:
+            self.choices -= is_choice
         met = merge(ends)
         assert met is not None
         state.become(met)
         return union(results)
+
+    def expected_by(self, callee: Value) -> str:
+        """What a loss wants as its input; empty for anything else."""
+        name = callee.name if isinstance(callee, External) else self.obj(callee).name if isinstance(callee, Ref) else ""
+        row = self.knowledge.row(name) if name else None
+        return row.expects if row is not None else ""
 
     def call_one(self, case: Value, args: Args, at: int, state: State) -> Value:
         if isinstance(case, Func):
@@ -92,7 +109,8 @@ class Calls(Forwards):
             return self.run_function(case, args, at, state)
         if isinstance(case, Partial):
             keywords = {**dict(case.keywords), **args.keywords}
-            whole = Args((*case.args, *args.positional), keywords, has_more=args.has_more)
+            nodes = (*(None for _ in case.args), *args.nodes)
+            whole = Args((*case.args, *args.positional), keywords, nodes, args.keyword_nodes, args.has_more)
             return self.call(case.func, whole, at, state)
         if isinstance(case, Class):
             return self.instantiate(case, args, at, state)

@@ -58,6 +58,16 @@ class Containers(Operations):
         for index, item in enumerate(items):
             state.add((ref.obj, "[]" if loose or index > 15 else f"[{index}]"), item)
 
+    def in_order(self, value: Value, state: State) -> tuple[Value, ...] | None:
+        """The items of a tuple or list in order; None where they are not all known."""
+        if isinstance(value, Tuple):
+            return value.items
+        if not isinstance(value, Ref) or self.obj(value).kind not in {"list", "dict"}:
+            return None
+        items = [(name, item) for name, item in state.fields(value.obj) if name[:1] == "["]
+        is_known = bool(items) and all(name == f"[{index}]" for index, (name, _) in enumerate(items))
+        return tuple(item for _, item in items) if is_known else None
+
     def empty(self, ref: Ref, state: State) -> None:
         state.clear(ref.obj)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -123,13 +124,18 @@ class Escape(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loss(Event):
-    """A value reaches a loss. `expects` is what the loss wants (``logits``), `input` what it gets."""
+    """A value reaches a loss. `expects` is what the loss wants (``logits``), `input` what it gets; `options` are the
+    keyword arguments of the function, or of the module where it was made. `is_choice`: one of several losses is
+    called, which want different things. `named_at`: the call that names the loss."""
 
     callee: str
     expects: str
     input: Value
     input_at: int
-    input_text_at: int | None = None
+    target: Value | None
+    options: Mapping[str, Value]
+    is_choice: bool
+    named_at: Site
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

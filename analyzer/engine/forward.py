@@ -81,15 +81,23 @@ class Forwards(Rows):
         if row is None:
             return self.parametrised(ref, args, at, state, is_opaque=True)
         if row.expects:
-            self.loss(row, obj.name, args, at)
+            self.loss(row, obj.name, args, at, ref)
         if row.effect == "sequential":
-            value = args.at(0) or Scalar()
-            for _, layer in obj.arguments:
-                value = union(self.call(case, Args((value,)), at, state) for case in layer.cases)
-            return value
+            return self.through_layers(ref, args, at, state)
         if row.graph == "parameters":
-            return self.parametrised(ref, args, at, state, is_opaque=not obj.name.startswith("torch.nn."))
+            result = self.parametrised(ref, args, at, state, is_opaque=not obj.name.startswith("torch.nn."))
+            return replace(result, activation=self.activation_of(row, args.all(), args, at, state))
         return self.tensor_result(row, args.all(), at, state, args)
+
+    def through_layers(self, ref: Ref, args: Args, at: int, state: State) -> Value:
+        """The layers of a ``Sequential`` in order; one that is not known has parameters and gives anything."""
+        value = args.at(0) or Scalar()
+        for _, layer in self.obj(ref).arguments:
+            if isinstance(layer, Unknown):
+                value = self.parametrised(ref, Args((value,)), at, state, is_opaque=False)
+            else:
+                value = union(self.call(case, Args((value,)), at, state) for case in layer.cases)
+        return value
 
     def parametrised(self, ref: Ref, args: Args, at: int, state: State, is_opaque: bool) -> Tensor:
         incoming = [case for arg in args.all() for case in self.deep(arg, state) if isinstance(case, (Tensor, Unknown))]

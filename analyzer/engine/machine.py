@@ -81,6 +81,8 @@ class Machine(ABC):
         self.guards: tuple[Guard, ...] = ()
         self.calls: tuple[Site, ...] = ()
         self.frames: list[Frame] = []
+        self.choices = 0
+        """How many calls in progress are calls of one of several losses that want different inputs."""
         self.forwards = 0
         self.passes = 0
         """How many calls of other methods of modules (``encode``) are in progress: parts of a forward pass."""
@@ -202,6 +204,8 @@ class Args:
     nodes: tuple[ir.Expr | None, ...] = ()
     keyword_nodes: dict[str, ir.Expr] = field(default_factory=dict)
     has_more: bool = False
+    unpacked: tuple[tuple[int, Value], ...] = ()
+    """What was unpacked without its items being known, and before which positional argument."""
 
     def at(self, index: int, name: str = "") -> Value | None:
         """The argument at a position or under a keyword."""

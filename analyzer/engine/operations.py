@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from analyzer.engine import fold
+from analyzer.engine.activations import shifted
 from analyzer.engine.graphs import combine
 from analyzer.engine.lookups import Lookups
 from analyzer.engine.machine import CONTAINERS
@@ -42,7 +43,7 @@ class Operations(Lookups):
                 except fold.NotConstant:
                     cases.append(Scalar())
             elif isinstance(case, Tensor):
-                cases.append(replace(case, activation=None))
+                cases.append(replace(case, activation=shifted("-", const(0), case)))
             else:
                 cases.append(case)
         return union(cases)
@@ -57,7 +58,7 @@ class Operations(Lookups):
             return self.comparison(op, left, right)
         if op == "%" and is_counted(left) and is_counted(right):
             return Scalar("cycle")
-        return union(self.mixed(one, two, at) for one in left.cases for two in right.cases)
+        return union(self.mixed(op, one, two, at) for one in left.cases for two in right.cases)
 
     def comparison(self, op: str, left: Value, right: Value) -> Value:
         if op in {"is", "is not"} and isinstance(right, Const) and right.value is None:
@@ -68,7 +69,7 @@ class Operations(Lookups):
             return Tensor()
         return Scalar("cycle" if is_cycle(left) or is_cycle(right) else "bool")
 
-    def mixed(self, one: Value, two: Value, at: int) -> Value:
+    def mixed(self, op: str, one: Value, two: Value, at: int) -> Value:
         """An arithmetic operation on two cases: a tensor with a graph makes one, an unknown may."""
         carriers = [case for case in (one, two) if isinstance(case, (Tensor, Unknown))]
         if not carriers:
@@ -81,7 +82,11 @@ class Operations(Lookups):
             if unknown is not None:
                 return self.plain(unknown, at)
             return Scalar("cycle") if is_cycle(one) or is_cycle(two) else Scalar()
-        return combine(carriers)
+        result = combine(carriers)
+        activation = shifted(op, one, two)
+        if activation is None or not isinstance(result, Tensor):
+            return result
+        return replace(result, activation=activation)
 
 
 def is_cycle(value: Value) -> bool:

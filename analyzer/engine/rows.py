@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from analyzer.engine.activations import after
 from analyzer.engine.effects import Effects
 from analyzer.engine.events import Loss
 from analyzer.engine.graphs import combine, roots_of
-from analyzer.engine.machine import Args
+from analyzer.engine.machine import CONTAINERS, Args
 from analyzer.engine.optim_events import OptimizerMade
 from analyzer.engine.state import GRAD_OFF, TRUE, State
 from analyzer.engine.trace import Gap, start
@@ -72,8 +73,8 @@ class Rows(Effects):
     def make(self, row: Row, name: str, args: Args, at: int, state: State) -> Value:
         modules = frozenset(m for arg in args.all() for case in self.deep(arg, state) for m in self.modules_of(case))
         layers = tuple((str(index), value) for index, value in enumerate(args.positional))
-        if row.effect == "sequential" and len(layers) == 1 and isinstance(layers[0][1], Ref):
-            layers = (("0", self.element(layers[0][1], at, state)),)
+        if row.effect == "sequential":
+            layers = self.layers_of(args, state)
         noun = name.rsplit(".", 1)[-1]
         ref = self.create(
             "row", at, row.returns, f"`{noun}` is created here", name=name, modules=modules,
@@ -113,6 +114,19 @@ class Rows(Effects):
         is_complete = not any(isinstance(case, (Unknown, Method)) for case in cases)
         return modules, is_complete and bool(modules)
 
+    def layers_of(self, args: Args, state: State) -> tuple[tuple[str, Value], ...]:
+        """The layers of a ``Sequential`` in order; an unknown value stands for layers that are not known."""
+        layers = list(args.positional)
+        unseen_layers = Unknown("layers that are not known")
+        if len(layers) == 1 and isinstance(layers[0], Ref) and self.obj(layers[0]).kind in CONTAINERS:
+            items = self.in_order(layers[0], state)  # an OrderedDict of pairs
+            layers = [unseen_layers] if items is None else [
+                item.items[-1] if isinstance(item, Tuple) and item.items else item for item in items
+            ]  # fmt: skip
+        for position, _ in reversed(args.unpacked):
+            layers.insert(position, unseen_layers)
+        return tuple((str(index), value) for index, value in enumerate(layers))
+
     def modules_of(self, case: Value) -> frozenset[ObjectId]:
         if isinstance(case, Parameters):
             return case.modules
@@ -122,13 +136,7 @@ class Rows(Effects):
 
     def tensor_result(self, row: Row, inputs: tuple[Value, ...], at: int, state: State, args: Args) -> Value:
         incoming = [case for value in inputs for case in self.deep(value, state) if isinstance(case, (Tensor, Unknown))]
-        activation = None
-        if row.activation:
-            is_method = row.name.startswith("Tensor.")
-            node = None if is_method else args.node(0, "input")
-            activation = Activation(row.activation, self.site(at), node.at if node else None, is_method)
-        elif row.keeps_activation and incoming and isinstance(incoming[0], Tensor):
-            activation = incoming[0].activation
+        activation = self.activation_of(row, inputs, args, at, state)
         if row.graph == "none" or state.flag(*GRAD_OFF) or not incoming:
             batch = any(isinstance(case, Tensor) and case.is_batch for case in incoming)
             return Tensor(activation=activation, is_batch=batch)
@@ -143,7 +151,22 @@ class Rows(Effects):
             return replace(value, activation=activation, is_batch=batch)
         return Tensor("maybe", roots_of(value), activation=activation, trace=value.trace)
 
-    def loss(self, row: Row, name: str, args: Args, at: int) -> None:
+    def activation_of(
+        self, row: Row, inputs: tuple[Value, ...], args: Args, at: int, state: State
+    ) -> Activation | None:
+        if not (row.activation or row.keeps_activation) or not inputs:
+            return None
+        return after(row, self.deep(inputs[0], state), args.node(0, "input"), self.site(at))
+
+    def loss(self, row: Row, name: str, args: Args, at: int, made: Ref | None = None) -> None:
+        """A loss is computed; `made` is the loss module, whose options stand where it was created."""
         value, node = args.at(0, "input"), args.node(0, "input")
-        if value is not None and node is not None:
-            self.emit(Loss, at, value.trace, callee=name, expects=row.expects, input=value, input_at=node.at)
+        if value is None:
+            return
+        obj = self.obj(made) if made is not None else None
+        options = dict(obj.arguments) if obj is not None else args.keywords
+        self.emit(
+            Loss, at, value.trace, callee=name, expects=row.expects, input=value, input_at=node.at if node else at,
+            target=args.at(1, "target"), options=options, is_choice=self.choices > 0,
+            named_at=obj.trace.site if obj is not None else self.site(at),
+        )  # fmt: skip

@@ -64,9 +64,9 @@ class Activation:
     `is_method`: it is the receiver."""
 
     name: str
-    site: Site
-    input_at: ir.NodeId | None
-    is_method: bool = False
+    site: Site = field(compare=False)
+    input_at: ir.NodeId | None = field(compare=False)
+    is_method: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

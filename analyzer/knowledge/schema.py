@@ -30,6 +30,8 @@ class Row:
     ``arguments``, ``parameters``, ``batch``, ``unknown``, or the kind of object it creates (``Optimizer``).
     `graph`: of a returned tensor: ``arguments`` (as its inputs), ``none``, ``parameters`` (it owns some).
     `effect`: what it does; `on`: to ``self`` or to the argument of that number.
+    `activation`: the function that made the numbers (``softmax``; ``raw``: a layer with weights did);
+    `keeps_activation`: they are those of the input; `bounds`: but raw ones are brought into a range.
     `expects`: what a loss wants as its first input. `params`: names of the positional parameters.
     `random`: the global generators that it seeds (effect ``seed``) or draws from (effect ``draw``).
     """
@@ -40,6 +42,7 @@ class Row:
     graph: str = "arguments"
     activation: str = ""
     keeps_activation: bool = False
+    bounds: bool = False
     effect: str = ""
     on: str = "self"
     expects: str = ""

@@ -167,12 +167,29 @@ FUNCTIONS: dict[str, Function] = {
 
 
 def _append(machine: Calls, ref: Ref, args: Args, at: int, state: State) -> Value:
+    return _put(machine, ref, args, _next_index(machine, ref, state), state)
+
+
+def _add(machine: Calls, ref: Ref, args: Args, at: int, state: State) -> Value:
+    return _put(machine, ref, args, "[]", state)
+
+
+def _put(machine: Calls, ref: Ref, args: Args, field: str, state: State) -> Value:
     value = args.positional[-1] if args.positional else Scalar()
     node = args.node(len(args.positional) - 1)
-    state.add((ref.obj, "[]"), value)
+    state.add((ref.obj, field), value)
     if node is not None:
         machine.note_store(ref, value, node, "append", state)
     return const(None)
+
+
+def _next_index(machine: Calls, ref: Ref, state: State) -> str:
+    """The field for one more element: of its own while the list grows one by one, outside any loop."""
+    obj = machine.obj(ref)
+    if obj.kind != "list" or len(machine.loops) > len(obj.loops) or machine.guards:
+        return "[]"
+    names = [name for name, _ in state.fields(ref.obj) if name[:1] == "["]
+    return f"[{len(names)}]" if len(names) < 64 and "[]" not in names else "[]"
 
 
 def _extend(machine: Calls, ref: Ref, args: Args, at: int, state: State) -> Value:
@@ -226,7 +243,7 @@ def _nothing(machine: Calls, ref: Ref, args: Args, at: int, state: State) -> Val
 
 
 _LIST: dict[str, Method] = {
-    "append": _append, "add": _append, "appendleft": _append, "insert": _append, "extend": _extend,
+    "append": _append, "add": _add, "appendleft": _add, "insert": _add, "extend": _extend,
     "clear": _clear, "pop": _pop,
     "popleft": _pop, "copy": _itself, "get": _get, "setdefault": _setdefault, "values": _values, "items": _items,
     "keys": _keys, "update": _extend, "sort": _nothing, "reverse": _nothing, "index": _nothing,

@@ -1,0 +1,65 @@
+"""What the numbers of a tensor are after an operation: probabilities, log-probabilities, raw outputs of a layer.
+
+``raw``: the output of a layer with weights, without bound. The other names are those of the function that made the
+numbers. Anything that is not known to keep or to make such numbers gives None: nothing is claimed about it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from analyzer.engine.trace import Site
+from analyzer.engine.values import Activation, Const, Tensor, Unknown, Value
+from analyzer.knowledge.schema import Row
+from analyzer.syntax import ir
+
+PROBABILITIES = frozenset({"softmax", "sigmoid"})
+LOG_PROBABILITIES = frozenset({"log_softmax", "logsigmoid"})
+RAW = "raw"
+EPSILON = 1e-2
+"""Adding no more than this keeps probabilities what they are (``p + 1e-8``)."""
+_OF_KNOWN = {
+    ("log", "softmax"): "log_softmax",
+    ("log", "sigmoid"): "logsigmoid",
+    ("exp", "log_softmax"): "softmax",
+    ("exp", "logsigmoid"): "sigmoid",
+}
+"""Functions whose result is known only for some inputs."""
+_BY_INPUT = frozenset(function for function, _ in _OF_KNOWN)
+
+
+def after(row: Row, subject: Iterable[Value], node: ir.Expr | None, site: Site) -> Activation | None:
+    """The activation of what `row` returns. `subject`: the tensors it works on, all of those it joins (``cat``)."""
+    name = row.activation
+    before = common(subject) if row.keeps_activation or name in _BY_INPUT else None
+    if name in _BY_INPUT:
+        name = _OF_KNOWN.get((name, before.name if before else ""), "")
+    if name:
+        is_method = row.name.startswith("Tensor.")
+        return Activation(name, site, None if is_method or node is None else node.at, is_method)
+    if before is None or (row.bounds and before.name == RAW):
+        return None
+    return before
+
+
+def common(cases: Iterable[Value]) -> Activation | None:
+    """The activation that all tensors share."""
+    found = {case.activation if isinstance(case, Tensor) else None for case in cases if is_tensor(case)}
+    return found.pop() if len(found) == 1 else None
+
+
+def is_tensor(case: Value) -> bool:
+    """Whether a case is a tensor, or may be one."""
+    return isinstance(case, (Tensor, Unknown))
+
+
+def shifted(op: str, one: Value, two: Value) -> Activation | None:
+    """The activation of a tensor after arithmetic with a plain number: raw outputs stay raw, however they are scaled;
+    probabilities stay what they are only if next to nothing is added."""
+    tensor, other = (one, two) if isinstance(one, Tensor) else (two, one)
+    if not isinstance(tensor, Tensor) or tensor.activation is None or is_tensor(other):
+        return None
+    if tensor.activation.name == RAW:
+        return tensor.activation if op in {"+", "-", "*", "/"} else None
+    is_small = isinstance(other, Const) and isinstance(other.value, float) and abs(other.value) <= EPSILON
+    return tensor.activation if is_small and op == "+" else None
