@@ -16,6 +16,8 @@ from analyzer.syntax import ir
 PROBABILITIES = frozenset({"softmax", "sigmoid"})
 LOG_PROBABILITIES = frozenset({"log_softmax", "logsigmoid"})
 RAW = "raw"
+OF_TENSORS_ONLY = frozenset({"softmax", "log_softmax", "sigmoid", "sigmoid_"})
+"""Methods that nothing but a tensor has, in code that trains."""
 EPSILON = 1e-2
 """Adding no more than this keeps probabilities what they are (``p + 1e-8``)."""
 _OF_KNOWN = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from analyzer.engine import activations
 from analyzer.engine.forward import Forwards
 from analyzer.engine.machine import Args
 from analyzer.engine.state import State, merge
@@ -20,7 +21,7 @@ from analyzer.engine.values import (
     Scalar,
     Stream,
     Tensor,
-    Tuple,
+    Unknown,
     Value,
     drawn_from,
     union,
@@ -218,6 +219,8 @@ class Calls(Forwards):
             answer: Value = special(self, receiver, args, at, state)
             return answer
         self.clears_unknown(method, at)
+        if isinstance(receiver, Unknown) and method.name in activations.OF_TENSORS_ONLY:
+            kind = "Tensor"
         row = self.knowledge.row(f"{kind}.{method.name}") if kind else None
         if row is not None:
             return self.apply_row(row, f"{kind}.{method.name}", receiver, args, at, state)

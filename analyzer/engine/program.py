@@ -300,6 +300,14 @@ class Sources:
             return module.code_for_node(call.func.value)
         return None
 
+    def callee(self, site: Site) -> tuple[int, str] | None:
+        """The number and the text of ``F.relu`` in the call ``F.relu(x)``."""
+        module, nodes = self.trees[site.path]
+        call, number = nodes[site.at], site.at + 1  # a call's callee is numbered right after it
+        if isinstance(call, cst.Call) and number < len(nodes) and nodes[number] is call.func:
+            return number, module.code_for_node(call.func)
+        return None
+
     def statement_of(self, site: Site) -> int | None:
         """The number of the expression statement that a call is, if it is one."""
         nodes = self.trees[site.path][1]

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from analyzer.engine.activations import PROBABILITIES
 from analyzer.engine.events import Loss
 from analyzer.engine.program import Program
-from analyzer.engine.trace import Gap, Site, start
-from analyzer.engine.values import Activation, Tensor
 from analyzer.findings import Severity
-from analyzer.fixes.edits import Replace, ReplaceText
-from analyzer.rules.base import DraftFix, Report, Rule
+from analyzer.rules.base import Report, Rule
+from analyzer.rules.loss_inputs import Mismatch, described, mismatch, without_activation
 
 
 class DoubleSoftmax(Rule):
@@ -17,6 +16,7 @@ class DoubleSoftmax(Rule):
     ## Why it matters
     ``cross_entropy`` applies ``log_softmax`` to its input. Fed with probabilities instead of logits, the loss cannot
     get near zero and gradients shrink by orders of magnitude: training is slow and stops early, without an error.
+    The output of a sigmoid is squeezed in the same way.
 
     ## Example
     ```python
@@ -45,58 +45,29 @@ class DoubleSoftmax(Rule):
     since = "0.1"
 
     def check(self, program: Program, report: Report) -> None:
-        """A loss that wants logits whose every possible input came out of a softmax."""
+        """A loss that wants logits and gets probabilities."""
         for loss in program.of(Loss):
-            if loss.expects != "logits":
+            found = mismatch(program, loss, PROBABILITIES) if loss.expects == "logits" else None
+            if found is None:
                 continue
-            cases = [case for case in loss.input.cases if isinstance(case, Tensor)]
-            soft = [case for case in cases if case.activation and case.activation.name == "softmax"]
-            if not soft or soft[0].activation is None:
-                continue
-            activation = soft[0].activation
-            because = [
-                start(activation.site, "a softmax makes probabilities here"),
-                start(loss.site, "the loss normalises its input"),
-            ]
+            name = found.activation.name
             report(
                 loss.site,
-                _message(program, loss, activation),
-                because=because,
-                gaps=[] if len(soft) == len(loss.input.cases) else [Gap.UNSEEN],
-                fix=_fix(program, loss, activation),
+                _message(program, found),
+                because=found.because(f"a {name} makes probabilities here", "the loss normalises its input"),
+                gaps=found.gaps,
+                fix=without_activation(
+                    program,
+                    found,
+                    "Give the loss the logits",
+                    f"Take the {name} away, and apply it where probabilities are wanted",
+                ),
             )
 
 
-def _message(program: Program, loss: Loss, activation: Activation) -> str:
+def _message(program: Program, found: Mismatch) -> str:
     """Both places in words, where the activation is not in the loss call itself."""
     rest = "the loss applies `log_softmax` to it once more. Give it the logits."
-    if _is_inside(loss, activation):
+    if found.is_inside:
         return f"The input of this loss {{is}} already probabilities, and {rest}"
-    what = program.sources.text(Site(loss.site.path, loss.input_at))
-    source = program.sources.text(activation.site)
-    place = "" if activation.site.path == loss.site.path else f" in {activation.site.path}"
-    return (
-        f"The input of this loss, `{what}`, {{is}} already probabilities: it comes out of `{source}`{place}, and {rest}"
-    )
-
-
-def _is_inside(loss: Loss, activation: Activation) -> bool:
-    return activation.site == Site(loss.site.path, loss.input_at)
-
-
-def _fix(program: Program, loss: Loss, activation: Activation) -> DraftFix | None:
-    """The activation's input in its place."""
-    if activation.site.path != loss.site.path:
-        return None
-    at = activation.site.at
-    receiver = program.sources.called_on(activation.site) if activation.is_method else None
-    edit: Replace | ReplaceText
-    if activation.input_at is not None:
-        edit = Replace(at, activation.input_at)
-    elif receiver is not None:
-        edit = ReplaceText(at, receiver)
-    else:
-        return None
-    if _is_inside(loss, activation):
-        return DraftFix("Give the loss the logits", "safe", (edit,))
-    return DraftFix("Take the softmax away, and apply it where probabilities are wanted", "unsafe", (edit,))
+    return f"The input of this loss {{is}} already probabilities: {described(program, found)}, and {rest}"
