@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from analyzer.errors import PreflightError
 from analyzer.findings import Confidence, Edit, Finding, Fix, Report, Severity
 from analyzer.fixes.apply import apply, choose
 from analyzer.nesting import decode
@@ -104,6 +105,18 @@ def text_of(source: bytes) -> str | None:
         return decode(source)
     except ValueError:
         return None
+
+
+def cell_lines(source: bytes) -> dict[int, tuple[str, ...]]:
+    """The lines of a notebook's code cells, by the number of the cell; none where `source` is no notebook."""
+    from analyzer.notebooks.cells import code_cells  # only reports on notebooks need them
+    from analyzer.notebooks.magics import lines_of
+
+    try:
+        found = code_cells(source.decode("utf-8-sig"))
+        return {cell.number: tuple(line.rstrip("\r\n") for line in lines_of(cell.text)) for cell in found}
+    except (ValueError, PreflightError):
+        return {}
 
 
 def imported_paths(source: bytes, path: str, known: Collection[str]) -> list[str]:

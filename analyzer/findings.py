@@ -56,6 +56,16 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
+class Cell:
+    """Where a person finds a place of a notebook: the cell's number (from 1, among all cells of the file) and the
+    position in that cell. The line of the file itself, which is JSON, stands in the span."""
+
+    number: int
+    start: Position
+    end: Position
+
+
+@dataclass(frozen=True, slots=True)
 class Evidence:
     """One step of the chain that leads to a finding."""
 
@@ -63,10 +73,15 @@ class Evidence:
     line: int
     column: int
     note: str
+    cell: Cell | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The contract's form."""
-        return {"path": self.path, "line": self.line, "column": self.column, "note": self.note}
+        document = {"path": self.path, "line": self.line, "column": self.column, "note": self.note}
+        if self.cell:
+            start = self.cell.start
+            document |= {"cell": self.cell.number, "cell_line": start.line, "cell_column": start.column}
+        return document
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +131,7 @@ class Finding:
     message: str
     evidence: tuple[Evidence, ...]
     fix: Fix | None = None
+    cell: Cell | None = None
 
     @property
     def path(self) -> str:
@@ -128,8 +144,8 @@ class Finding:
         return self.span.start.line
 
     def to_json(self) -> dict[str, Any]:
-        """The contract's form."""
-        return {
+        """The contract's form. A finding in a notebook adds ``cell``, and its position there."""
+        document = {
             "rule": self.rule,
             "name": self.name,
             "path": self.span.path,
@@ -143,6 +159,11 @@ class Finding:
             "evidence": [step.to_json() for step in self.evidence],
             "fix": self.fix.to_json() if self.fix else None,
         }
+        if self.cell:
+            start, end = self.cell.start, self.cell.end
+            document |= {"cell": self.cell.number, "cell_line": start.line, "cell_column": start.column}
+            document |= {"cell_end_line": end.line, "cell_end_column": end.column}
+        return document
 
 
 @dataclass(frozen=True, slots=True)

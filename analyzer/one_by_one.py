@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
+from dataclasses import replace
 
 from analyzer import catalogue
 from analyzer.api import Files, Options
 from analyzer.engine.program import Sources
 from analyzer.findings import Report, Skipped
+from analyzer.notebooks.files import NotebookFiles
 from analyzer.pipeline import Run, finish, quiet_collector, verified, wanted
 from analyzer.project import Project
 
@@ -19,12 +21,15 @@ def analyze_each(
     shown_in = frozenset(report_on)
     with quiet_collector():
         rules = [rule for rule in catalogue.rules() if wanted(rule, options)]
-        sources = Sources(Project(files))
+        tree = NotebookFiles(files)
+        sources = Sources(Project(tree))
         for path in targets:
-            run = Run(files, shown_in, rules)
+            run = Run(tree, shown_in, rules)
             run.sources = sources
             run.all([path])
-            yield path, finish(files, (path,), options, verified(run, files), _notes(run, path))
+            report = finish(tree, (path,), options, verified(run, tree), _notes(run, path))
+            notes = (*tree.notes([path]), *report.skipped)
+            yield path, tree.placed(replace(report, skipped=notes))
 
 
 def _notes(run: Run, path: str) -> tuple[Skipped, ...]:

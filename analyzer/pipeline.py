@@ -15,6 +15,7 @@ from analyzer.fixes.edits import resolve
 from analyzer.fixes.reconcile import reconcile
 from analyzer.fixes.verify import verify
 from analyzer.knowledge.schema import knowledge
+from analyzer.notebooks.files import NotebookFiles
 from analyzer.positions import spans
 from analyzer.project import Project
 from analyzer.rules.base import Draft, Rule
@@ -23,9 +24,10 @@ from analyzer.rules.base import Report as RuleReport
 
 def analyze(files: Files, targets: Sequence[str], options: Options) -> Report:
     """See `analyzer.api.analyze`."""
+    tree = NotebookFiles(files)
     with quiet_collector():
-        found, notes = _examined(files, targets, options)
-    return finish(files, targets, options, found, notes)
+        found, notes = _examined(tree, targets, options)
+    return tree.placed(finish(tree, targets, options, found, (*tree.notes(targets), *notes)))
 
 
 def _examined(files: Files, targets: Sequence[str], options: Options) -> tuple[list[Finding], tuple[Skipped, ...]]:

@@ -157,13 +157,18 @@ def _print(report: Report, selection: Selection, job: Job, form: str) -> None:
 def _print_terminal(report: Report) -> None:
     from functools import cache
 
-    from analyzer.api import text_of
+    from analyzer.api import cell_lines, text_of
     from bot.render.terminal import Style, render
 
     @cache
-    def lines(path: str) -> tuple[str, ...]:
-        content = _read(path)
-        return tuple((text_of(content) or "").splitlines()) if content is not None else ()
+    def cells(path: str) -> dict[int, tuple[str, ...]]:
+        return cell_lines(_read(path) or b"")
+
+    @cache
+    def lines(path: str, cell: int | None) -> tuple[str, ...]:
+        if cell is not None:
+            return cells(path).get(cell, ())
+        return tuple((text_of(_read(path) or b"") or "").splitlines())
 
     is_coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     print(render(report, lines, Style(is_coloured)))

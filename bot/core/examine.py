@@ -88,7 +88,7 @@ def _code(given: ReviewInput, engines: Engines) -> Code:
     targets = [
         file.path
         for file in given.snapshot.changed_files
-        if file.status not in {"removed", "unchanged"} and file.path.endswith(".py")
+        if file.status not in {"removed", "unchanged"} and file.path.endswith((".py", ".ipynb"))
     ]
     left_out = tuple(Skipped(path, reason) for path, reason in given.skip.items() if path in targets)
     targets = [path for path in targets if path not in given.skip]

@@ -38,11 +38,13 @@ class _Token:
 
 
 class Source:
-    """One file's text, cut into statements once, asked many times."""
+    """One file's text, cut into statements once, asked many times. Of a notebook, whose file is JSON, a statement is a
+    line of the file, and a token the text of the finding itself."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, is_notebook: bool = False) -> None:
         self._lines = text.split("\n")
-        self._tokens = _tokens(text)
+        self._is_notebook = is_notebook
+        self._tokens = [] if is_notebook else _tokens(text)
         self._statements: dict[int, list[str]] = {}
         for token in self._tokens:
             self._statements.setdefault(token.statement, []).append(token.text)
@@ -58,6 +60,8 @@ class Source:
     def tokens_of(self, span: Span) -> str:
         """The tokens that start within `span`, joined."""
         start, end = (span.start.line, span.start.column), (span.end.line, span.end.column)
+        if self._is_notebook:
+            return self._text(span)
         return " ".join(token.text for token in self._tokens if start <= (token.line, token.column) < end)
 
     def _statement_at(self, span: Span) -> int | None:
@@ -73,6 +77,11 @@ class Source:
 
     def _statement(self, number: int) -> str:
         return " ".join(self._statements.get(number, ()))
+
+    def _text(self, span: Span) -> str:
+        last = span.end.column if span.end.line == span.start.line else None
+        lines = self._lines[span.start.line - 1 : span.start.line]
+        return lines[0][span.start.column : last] if lines else ""
 
     def _line(self, number: int) -> str:
         return self._lines[number - 1].strip() if 1 <= number <= len(self._lines) else ""
@@ -98,7 +107,8 @@ def fingerprint(finding: Finding, source_text: str, path: str | None = None, ord
 
     `path` is the file's path at the merge base, where that differs.
     """
-    return _digest(finding, Source(source_text), path or finding.path, ordinal)
+    source = Source(source_text, finding.path.endswith(".ipynb"))
+    return _digest(finding, source, path or finding.path, ordinal)
 
 
 def fingerprints(findings: Sequence[Finding], read: Read, renames: Mapping[str, str]) -> tuple[str, ...]:
@@ -124,7 +134,7 @@ class Sources:
 
     def __getitem__(self, path: str) -> Source:
         if path not in self._known:
-            self._known[path] = Source((self._read(path) or b"").decode(errors="replace"))
+            self._known[path] = Source((self._read(path) or b"").decode(errors="replace"), path.endswith(".ipynb"))
         return self._known[path]
 
 

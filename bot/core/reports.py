@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from analyzer.findings import (
+    Cell,
     Confidence,
     Edit,
     Evidence,
@@ -77,9 +78,22 @@ def finding_from_json(document: Mapping[str, Any]) -> Finding:
         severity=Severity(document["severity"]),
         confidence=Confidence(document["confidence"]),
         message=document["message"],
-        evidence=tuple(Evidence(**item) for item in document["evidence"]),
+        evidence=tuple(map(_evidence_from_json, document["evidence"])),
+        cell=_cell_from_json(document),
         fix=None if fix is None else Fix(fix["title"], fix["applicability"], tuple(map(_edit_from_json, fix["edits"]))),
     )
+
+
+def _evidence_from_json(document: Mapping[str, Any]) -> Evidence:
+    return Evidence(document["path"], document["line"], document["column"], document["note"], _cell_from_json(document))
+
+
+def _cell_from_json(document: Mapping[str, Any]) -> Cell | None:
+    if "cell" not in document:
+        return None
+    start = Position(document["cell_line"], document["cell_column"])
+    end = Position(document.get("cell_end_line", start.line), document.get("cell_end_column", start.column))
+    return Cell(document["cell"], start, end)
 
 
 def _edit_from_json(document: Mapping[str, Any]) -> Edit:

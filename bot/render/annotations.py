@@ -22,13 +22,16 @@ def _command(finding: Finding) -> str:
     if start.line == end.line:  # GitHub drops the whole annotation that has columns over several lines
         properties |= {"col": str(start.column + 1), "endColumn": str(max(end.column, start.column + 1))}
     properties["title"] = f"{finding.rule} {finding.name} ({finding.confidence.value})"
+    if finding.cell:
+        properties["title"] += f" in cell {finding.cell.number}, line {finding.cell.start.line}"
     return _line(_LEVELS[finding.severity.value], properties, "\n".join(_message(finding)))
 
 
 def _message(finding: Finding) -> Iterator[str]:
     yield finding.message
     for step in finding.evidence:
-        yield f"{step.path}:{step.line}: {step.note}"
+        cell = f"cell {step.cell.number}, line {step.cell.start.line}: " if step.cell else ""
+        yield f"{step.path}:{step.line}: {cell}{step.note}"
     if finding.fix:
         yield f"fix ({finding.fix.applicability}): {finding.fix.title}"
 

@@ -49,7 +49,7 @@ def escape(text: str) -> str:
     shown = re.sub(r"@(?=\w)", "@" + _BREAK, shown)
     shown = re.sub(r"(?<![&])#(?=\w)", "#" + _BREAK, shown)
     shown = re.sub(r"(?i)\bGH-(?=\d)", "GH" + _BREAK + "-", shown)
-    shown = re.sub(r"(?i)\b([a-z][a-z0-9+.\-]*):(?=//|\S+@)", r"\1" + _BREAK + ":", shown)
+    shown = re.sub(r"(?i):(?=//)|\b[a-z][a-z0-9+.\-]*(?=:\S+@)", r"\g<0>" + _BREAK, shown)
     shown = re.sub(r"(?i)\bwww\.", "www" + _BREAK + ".", shown)
     return re.sub(r"\b([0-9a-f]{6})(?=[0-9a-f]{1,58}\b)", r"\1" + _BREAK, shown)
 

@@ -68,6 +68,8 @@ def _result(finding: Finding, number: int | None, mark: str) -> Json:
         "rank": _RANKS[finding.confidence.value],
         "properties": {"confidence": finding.confidence.value},
     }
+    if finding.cell:
+        result["properties"] |= {"cell": finding.cell.number, "cellLine": finding.cell.start.line}
     if number is not None:  # a third party's rule has no description of ours
         result["ruleIndex"] = number
     if finding.fix:

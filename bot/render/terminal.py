@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from analyzer.findings import Evidence, Finding, Report, Severity
+from analyzer.findings import Cell, Evidence, Finding, Report, Severity
 from bot.render.markdown import visible
 
-Lines = Callable[[str], Sequence[str]]
-"""The lines of a file, by the path the report has; empty where it cannot be read."""
+Lines = Callable[[str, "int | None"], Sequence[str]]
+"""The lines of a file, by the path the report has, or of one cell of a notebook; empty where it cannot be read."""
 
 _WIDTH = 120
 _COLOURS = {"error": "31", "warning": "33", "note": "36", "bold": "1", "dim": "2"}
@@ -61,8 +61,9 @@ def _plural(number: int, noun: str) -> str:
 
 
 def _finding(finding: Finding, lines: Lines, style: Style) -> Iterator[str]:
-    at = finding.span.start
-    place = style("bold", visible(f"{finding.path}:{at.line}:{at.column + 1}:"))
+    at = finding.cell.start if finding.cell else finding.span.start
+    name = f"{finding.path}:cell {finding.cell.number}" if finding.cell else finding.path
+    place = style("bold", visible(f"{name}:{at.line}:{at.column + 1}:"))
     severity = style(finding.severity.value, finding.severity.value)
     title = f"{finding.rule} {finding.name} ({finding.confidence.value})"
     yield f"{place} {severity} {title} {visible(finding.message)}"
@@ -76,8 +77,9 @@ def _finding(finding: Finding, lines: Lines, style: Style) -> Iterator[str]:
 
 def _excerpt(finding: Finding, lines: Lines, style: Style) -> Iterator[str]:
     """The line, with a mark under what is meant."""
-    start, end = finding.span.start, finding.span.end
-    text = _line(lines, finding.path, start.line)
+    within = finding.cell or finding.span
+    start, end = within.start, within.end
+    text = _line(lines, finding.path, finding.cell, start.line)
     if text is None:
         return
     stop = end.column if end.line == start.line else len(text)
@@ -91,16 +93,20 @@ def _excerpt(finding: Finding, lines: Lines, style: Style) -> Iterator[str]:
 
 
 def _step(step: Evidence, finding: Finding, lines: Lines, style: Style) -> Iterator[str]:
-    place = f"{step.line}:{step.column + 1}"
+    line, column = (step.cell.start.line, step.cell.start.column) if step.cell else (step.line, step.column)
+    place = f"{line}:{column + 1}"
+    if step.cell and (finding.cell is None or step.cell.number != finding.cell.number or step.path != finding.path):
+        place = f"cell {step.cell.number}:{place}"
     if step.path != finding.path:
         place = f"{step.path}:{place}"
-    text = _line(lines, step.path, step.line)
-    excerpt = f"   {style('dim', _cut(text.strip()))}" if text is not None and step.line != finding.line else ""
+    text = _line(lines, step.path, step.cell, line)
+    is_elsewhere = (step.path, step.line) != (finding.path, finding.line)
+    excerpt = f"   {style('dim', _cut(text.strip()))}" if text is not None and is_elsewhere else ""
     yield f"  {visible(place)}: {visible(step.note)}{excerpt}"
 
 
-def _line(lines: Lines, path: str, number: int) -> str | None:
-    known = lines(path)
+def _line(lines: Lines, path: str, cell: Cell | None, number: int) -> str | None:
+    known = lines(path, cell.number if cell else None)
     return known[number - 1] if 1 <= number <= len(known) else None
 
 

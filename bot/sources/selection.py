@@ -14,6 +14,7 @@ _EXCLUDED = frozenset({"node_modules", "site-packages", "__pycache__", "__pypack
 _PROJECT_MARKS = (".git", "pyproject.toml", "setup.py", "setup.cfg")
 _MAX_TREE_ENTRIES = 200_000  # a larger folder is no project but somebody's home: imports then stay near the targets
 MAX_BYTES = 8 * 2**20  # the analyzer refuses much smaller sources: this only bounds what is read
+MAX_NOTEBOOK_BYTES = 64 * 2**20  # as above; outputs make a notebook longer than its program
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +57,7 @@ class _Found:
 
     def _add(self, file: Path) -> None:
         size = file.stat().st_size
-        if size > MAX_BYTES:
+        if size > (MAX_NOTEBOOK_BYTES if file.suffix == ".ipynb" else MAX_BYTES):
             self.skipped.append(Skipped(_shown(file), f"{size:,} bytes long: more than a program has"))
         else:
             self.files[file] = None
@@ -107,7 +108,7 @@ def _python_files(folder: Path, refused: object) -> Iterator[Path]:
         folders[:] = sorted(name for name in folders if not _is_excluded(place, name))
         for name in sorted(names):
             file = Path(place, name)
-            if name.endswith(".py") and _is_regular(file):
+            if name.endswith((".py", ".ipynb")) and _is_regular(file):
                 yield file
 
 

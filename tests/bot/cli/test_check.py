@@ -278,6 +278,25 @@ def test_other_formats(tmp_path: Path) -> None:
     assert github.startswith("::warning file=train.py,line=14,")
 
 
+def test_a_notebook_is_checked_shown_by_its_cells_and_fixed(tmp_path: Path) -> None:
+    cells = [{"cell_type": "code", "source": text.splitlines(keepends=True)} for text in ("!nvidia-smi", SAFE)]
+    path = tmp_path / "train.ipynb"
+    path.write_text(json.dumps({"nbformat": 4, "metadata": {}, "cells": cells}, indent=1))
+    (tmp_path / "broken.ipynb").write_text("{")
+    done = preflight("check", ".", cwd=tmp_path)
+    assert "train.ipynb:cell 2:14:9: warning PF101 graph-retention" in done.stdout
+    assert "   14 |         total += loss\n      |         ^^^^" in done.stdout
+    assert "broken.ipynb: skipped: no notebook: broken JSON at 1:2" in done.stdout
+    _, report = check(tmp_path, "train.ipynb")
+    (finding,) = report["findings"]
+    line = path.read_text().split("\n")[finding["line"] - 1]
+    assert line[finding["column"] : finding["end_column"]] == "total += loss"
+    assert (finding["cell"], finding["cell_line"], finding["evidence"][0]["cell"]) == (2, 14, 2)
+    before = path.read_text()
+    assert check(tmp_path, "train.ipynb", "--fix")[1]["findings"] == []
+    assert path.read_text() == before.replace("+= loss", "+= loss.detach()")
+
+
 def test_rules_and_explain(tmp_path: Path) -> None:
     rules = json.loads(preflight("rules", "--format", "json", cwd=tmp_path).stdout)["rules"]
     assert {"PF101", "PF102", "PF201", "PF204"} <= {rule["code"] for rule in rules}

@@ -237,7 +237,7 @@ def test_nothing_breaks_out_of_a_workflow_command(given: Report, end: str) -> No
 # --- terminal ---------------------------------------------------------------------------------------------------
 
 
-def lines(path: str) -> list[str]:
+def lines(path: str, cell: int | None = None) -> list[str]:
     return SOURCE.splitlines() if path == "train.py" else []
 
 
@@ -265,5 +265,5 @@ def test_colour_only_where_it_is_asked_for() -> None:
 
 
 def test_hostile_text_does_not_reach_the_terminal() -> None:
-    text = terminal.render(report(finding(HOSTILE, HOSTILE)), lambda _: [HOSTILE, HOSTILE], terminal.Style())
+    text = terminal.render(report(finding(HOSTILE, HOSTILE)), lambda *_: [HOSTILE, HOSTILE], terminal.Style())
     assert not {"\r", "\x1b", "\u202e"} & set(text)

@@ -1,0 +1,208 @@
+"""Notebooks: their cells as one program, positions and fixes back in the JSON."""
+
+from __future__ import annotations
+
+import json
+import json.decoder
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from analyzer.api import Options, analyze, applied, cell_lines
+from analyzer.errors import InputError
+from analyzer.findings import Finding, Report
+from analyzer.notebooks.program import read
+
+SETUP = "%matplotlib inline\n!pip install \\\n  torch\nimport torch\nfrom torch import nn, optim"
+TRAIN = """%%time
+def train(model: nn.Module, loader, opt: optim.Optimizer):
+    criterion = nn.CrossEntropyLoss()
+    total = 0.0
+    for x, y in loader:
+        loss = criterion(model(x), y)
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+        "é\\U0001f600\\t\\\\"; total += loss  # 😀
+    print(total.item())"""
+
+
+_scanstring: Any = vars(json.decoder)["scanstring"]  # the standard library's own reading, to the end of a string
+
+
+class Tree:
+    """One notebook."""
+
+    def __init__(self, raw: bytes) -> None:
+        self.raw = raw
+
+    def paths(self) -> Collection[str]:
+        return ["a.ipynb"]
+
+    def read(self, path: str) -> bytes | None:
+        return self.raw if path == "a.ipynb" else None
+
+
+def code(source: str, as_list: bool = True) -> dict[str, Any]:
+    lines = source.splitlines(keepends=True) if as_list else source
+    return {"cell_type": "code", "metadata": {}, "outputs": [{"data": ["total += loss"]}], "source": lines}
+
+
+def notebook(cells: Sequence[dict[str, Any]], indent: int | None = 1, **extra: Any) -> bytes:
+    document = {"metadata": {}, "nbformat": 4, "nbformat_minor": 5, "cells": list(cells), **extra}
+    return json.dumps(document, indent=indent).encode()
+
+
+def report(raw: bytes, options: Options | None = None) -> Report:
+    return analyze(Tree(raw), ["a.ipynb"], options)
+
+
+def text_at(raw: bytes, finding: Finding) -> str:
+    line = raw.decode().split("\n")[finding.line - 1]
+    return line[finding.span.start.column : finding.span.end.column]
+
+
+@pytest.mark.parametrize("as_list", [True, False])
+@pytest.mark.parametrize("indent", [None, 1, 4])
+def test_a_finding_stands_on_its_line_of_the_json_and_in_its_cell(as_list: bool, indent: int | None) -> None:
+    markdown = {"cell_type": "markdown", "source": ["# Title\n", "total += loss"]}
+    raw = notebook([markdown, code(SETUP, as_list), code(TRAIN, as_list)], indent)
+    (finding,) = report(raw).findings
+    assert text_at(raw, finding) == "total += loss"
+    assert finding.cell is not None
+    line = cell_lines(raw)[3][9]
+    assert (finding.cell.number, finding.cell.start.line) == (3, 10)
+    assert line[finding.cell.start.column : finding.cell.end.column] == "total += loss"
+    forward = next(step for step in finding.evidence if "forward" in step.note)
+    assert raw.decode().split("\n")[forward.line - 1][forward.column :].startswith("criterion(model(x), y)")
+    document = finding.to_json()
+    assert (document["cell"], document["cell_line"], document["line"]) == (3, 10, finding.line)
+
+
+@pytest.mark.parametrize("as_list", [True, False])
+def test_fixes_are_edits_of_the_json_and_change_nothing_else(as_list: bool) -> None:
+    broken = TRAIN.replace("        opt.zero_grad()\n", "")
+    raw = notebook([code(SETUP, as_list), code(broken, as_list)])
+    edits = [edit for item in report(raw).findings if item.fix for edit in item.fix.edits]
+    assert len(edits) == 2
+    after = applied(raw, edits)
+    document, changed = json.loads(raw), json.loads(after)
+    source = "".join(changed["cells"][1].pop("source"))
+    document["cells"][1].pop("source")
+    assert changed == document
+    assert source == broken.replace("total += loss", "total += loss.detach()").replace(
+        "opt.step()", "opt.step()\n        opt.zero_grad()"
+    )
+    assert report(after).findings == ()
+    if as_list:  # one string for each line, as Jupyter writes them
+        assert after.count(b"\n") == raw.count(b"\n") + 1
+
+
+def test_names_live_on_from_cell_to_cell_and_a_broken_cell_costs_only_itself() -> None:
+    body = "\n".join(line[4:] for line in TRAIN.splitlines()[2:])
+    raw = notebook(
+        [
+            code("import torch\nfrom torch import nn\nmodel = nn.Linear(2, 2)"),
+            code("print 'Python 2'"),
+            code("opt = torch.optim.SGD(model.parameters(), lr=0.1)"),
+            code(body),
+        ]
+    )
+    found = report(raw)
+    assert [item.rule for item in found.findings] == ["PF101"]
+    assert [item.reason.partition(":")[0] for item in found.skipped] == ["cell 2"]
+
+
+@pytest.mark.parametrize(
+    ("cell", "expected"),
+    [
+        ("%matplotlib inline\nx = 1", "pass\nx = 1\n"),
+        ("if x:\n    !ls \\\n  -l\n    y = 2\n", "if x:\n    pass\n\n    y = 2\n"),
+        ("files = !ls *.py\n", "files = get_ipython().run_line_magic()\n"),
+        ("x, y = %mine 1\n", "x, y = get_ipython().run_line_magic()\n"),
+        ("%time train(model)\n", "train(model)\n"),
+        ("%timeit -n 10 -r3 train(\n  model)\n", "train(\n  model)\n"),
+        ("%%bash\necho 'x\n", "\n\n"),
+        ("\n%%capture out\nx = 1\n", "\n\nx = 1\n"),
+        ("torch.nn?\n?torch\nx??\n", "pass\npass\npass\n"),
+        ("s = '''\n%no\n!no\n'''\n", "s = '''\n%no\n!no\n'''\n"),
+        ("y = (a\n  % b\n  # )\n)\n%magic\n", "y = (a\n  % b\n  # )\n)\npass\n"),
+        ("y = a \\\n  % b\n", "y = a \\\n  % b\n"),
+        ("y = a % b; z = a != b; w == b\n", "y = a % b; z = a != b; w == b\n"),
+        ("/print x\n", "pass\n"),
+        ("x = await f()\n", "x = await f()\n"),
+        ("# -*- coding: latin-1 -*-\nx = 'é'\n", "# -*- cod1ng: latin-1 -*-\nx = 'é'\n"),
+        ("a = 1\r\n!ls\r\nb = 2", "a = 1\r\npass\r\nb = 2\n"),
+    ],
+)
+def test_ipython_syntax_becomes_python_line_for_line(cell: str, expected: str) -> None:
+    assert read(notebook([code(cell)])).source.decode() == expected
+
+
+@pytest.mark.parametrize(
+    ("raw", "reason"),
+    [
+        (b"", "broken JSON at 1:1"),
+        (b'{"cells": [', "broken JSON at 1:12"),
+        (b"[1, 2]", "JSON without a list of cells"),
+        (b"\xff\xfe{", "not UTF-8"),
+        (b'{"cells": [{"cell_type": "code", "source": 3}]}', "the source of cell 1 is neither"),
+        (b'{"cells": [], "metadata": {"kernelspec": {"language": "R"}}}', "a notebook in R"),
+        (b"[" * 100_000, "no notebook"),
+    ],
+)
+def test_what_is_no_notebook_says_so(raw: bytes, reason: str) -> None:
+    with pytest.raises(InputError, match=reason):
+        read(raw)
+    found = report(raw)
+    assert (len(found.skipped), found.findings) == (1, ())
+    assert reason in found.skipped[0].reason
+
+
+def test_an_old_notebook_with_worksheets_is_read() -> None:
+    cells = [{"cell_type": "code", "input": text, "language": "python"} for text in (SETUP, TRAIN)]
+    raw = json.dumps({"nbformat": 3, "worksheets": [{"cells": cells}], "metadata": {}}, indent=1).encode()
+    (finding,) = report(raw).findings
+    assert text_at(raw, finding) == "total += loss"
+
+
+def test_tabs_before_spaces_are_read_and_keep_their_columns() -> None:
+    """As Colab indents; LibCST refuses it."""
+    shifted = "\n".join(f"\t{line}" if line.startswith(" ") else line for line in TRAIN.splitlines())
+    raw = notebook([code(SETUP), code(shifted)])
+    (finding,) = report(raw).findings
+    assert text_at(raw, finding) == "total += loss"
+    assert finding.fix is not None
+    assert applied(raw, finding.fix.edits) == raw.replace(b"total += loss ", b"total += loss.detach() ")
+    twice = notebook([code(SETUP), code(shifted.replace("\t        opt.zero_grad()\n", ""))])
+    assert [item.fix for item in report(twice).findings if item.rule == "PF201"] == [None]
+
+
+def test_comments_in_cells_suppress() -> None:
+    raw = notebook([code(SETUP), code(TRAIN.replace("# 😀", "# preflight: ignore[PF101] tiny loop"))])
+    found = report(raw)
+    assert found.findings == ()
+    (hidden,) = found.suppressed
+    assert (hidden.reason, "ignore[PF101]" in raw.decode().split("\n")[hidden.line - 1]) == ("tiny loop", True)
+
+
+@given(st.lists(st.lists(st.text(max_size=12), max_size=4), max_size=4), st.sampled_from([None, 0, 2]), st.booleans())
+def test_any_cells_are_read_and_every_position_is_found_again(
+    cells: list[list[str]], indent: int | None, is_ascii: bool
+) -> None:
+    document = {"cells": [{"cell_type": "code", "source": source} for source in cells]}
+    raw = json.dumps(document, indent=indent, ensure_ascii=is_ascii).encode("utf-8", "surrogatepass")
+    try:
+        found = read(raw)
+    except InputError:
+        assert not is_ascii  # a lone surrogate that is not escaped is no UTF-8
+        return
+    for row in found.rows:
+        text = row.cell.text
+        for index in range(len(text)):
+            rest, _ = _scanstring(found.raw, row.cell.raw_offset(found.raw, index))  # to the end of its JSON string
+            assert rest
+            assert text.startswith(rest, index)
