@@ -12,6 +12,7 @@ from analyzer.engine.machine import CONTAINERS, Args
 from analyzer.engine.state import FALSE, FRESH, GRAD_OFF, SCALED, State
 from analyzer.engine.trace import Gap, start
 from analyzer.engine.values import (
+    TRI,
     Const,
     External,
     Func,
@@ -88,13 +89,17 @@ class Effects(Expressions):
         state.set(SCALED, const(any(isinstance(tag, tuple) and tag[:1] == ("scaled",) for tag in via)))
         self.emit(Backward, at, start(self.site(at), "the backward pass"), roots=roots, via=via, is_known=bool(roots))
 
-    def step(self, ref: Ref, at: int, state: State) -> None:
+    def step(self, ref: Ref, at: int, state: State, through_scaler: bool = False) -> None:
         obj = self.obj(ref)
         trace = start(self.site(at), "the optimizer steps here", obj.trace.gap)
         modules = self.with_parts(obj.modules, state)
+        scaled = TRI[state.flag(*SCALED)]
         state.set(FRESH, FALSE)
         state.set(SCALED, FALSE)
-        self.emit(Step, at, trace, optimizer=ref.obj, modules=modules, is_stale="maybe", born_in=obj.loops)
+        self.emit(
+            Step, at, trace, optimizer=ref.obj, modules=modules, is_stale="maybe", born_in=obj.loops,
+            is_scaled="no" if through_scaler else scaled,
+        )  # fmt: skip
 
     def with_parts(self, modules: frozenset[ObjectId], state: State) -> frozenset[ObjectId]:
         """Modules and all the modules they hold."""

@@ -87,6 +87,8 @@ class Step(Event):
     is_stale: Tri
     born_in: tuple[Loop, ...]
     clears: bool = False
+    is_scaled: Tri = "no"
+    """The gradients are still multiplied by a loss scale."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

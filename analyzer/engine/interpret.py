@@ -11,9 +11,10 @@ from typing import Any
 
 from analyzer.engine.functions import Functions
 from analyzer.engine.machine import Args, Frame, unseen
+from analyzer.engine.optim_events import NotCalled
 from analyzer.engine.state import State
 from analyzer.engine.trace import start
-from analyzer.engine.values import Class, External, Func, ObjectId, PyModule, Value, const, union
+from analyzer.engine.values import Class, External, Func, Method, ObjectId, PyModule, Ref, Value, const, union
 from analyzer.syntax import ir
 from analyzer.syntax.scope import dotted
 
@@ -36,8 +37,15 @@ class Interpreter(Functions):
     # --- simple statements ------------------------------------------------------------------------------------
 
     def evaluate_only(self, node: ir.Evaluate, state: State) -> State | None:
-        self.evaluate(node.value, state)
+        value = self.evaluate(node.value, state)
+        if isinstance(node.value, ir.Attribute):
+            self.not_called(value, node.value.at)
         return None if isinstance(node.value, ir.Call) and self.ends_process(node.value, state) else state
+
+    def not_called(self, value: Value, at: int) -> None:
+        for case in value.cases:
+            if isinstance(case, Method) and isinstance(case.receiver, Ref):
+                self.emit(NotCalled, at, None, receiver=case.receiver.obj, name=case.name)
 
     def ends_process(self, node: ir.Call, state: State) -> bool:
         """Whether control never comes back from a call: ``sys.exit()``."""

@@ -94,6 +94,8 @@ class Machine(ABC):
         self.emptied: dict[ObjectId, set[tuple[Loop, ...]]] = {}
         self.argv: Sequence[tuple[str, Any]] = ()
         self.wanted: frozenset[str] = frozenset()
+        self.is_cut = False
+        """Whether some part was not followed to its end: what is absent may be there."""
 
     # --- context ----------------------------------------------------------------------------------------------
 
@@ -133,6 +135,7 @@ class Machine(ABC):
     def cut_off(self, since: int, unfinished: tuple[Loop, ...] | None = None) -> None:
         """What was not followed to its end shows no absence: of the events from `since` on, those that accuse because
         something else does not happen are dropped; given `unfinished` loops, only inside of these."""
+        self.is_cut = True
         keys = {loop.key for loop in unfinished or ()}
 
         def stays(event: Event) -> bool:

@@ -86,6 +86,14 @@ class GradientRead(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NotCalled(Event):
+    """A statement that names a method and does not call it: ``optimizer.step``."""
+
+    receiver: ObjectId
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Accumulate(Event):
     """``with accelerator.accumulate(model)``. `steps`: the number of micro-steps that the accelerator was given."""
 

@@ -320,11 +320,35 @@ class Sources:
         node = nodes[site.at]
         return module.code_for_node(node.test) if isinstance(node, cst.If) else ""
 
+    def line_of(self, site: Site) -> int | None:
+        """The number of the simple statement that an expression is a part of: a line can be put before it."""
+        nodes = self.trees[site.path][1]
+        wanted = nodes[site.at]
+        for at in range(site.at - 1, max(-1, site.at - 40), -1):
+            statement = nodes[at]
+            if isinstance(statement, cst.BaseSmallStatement):
+                return at if _holds(statement, wanted) else None
+            if isinstance(statement, cst.BaseCompoundStatement):
+                return None
+        return None
+
+    def argument_text(self, site: Site) -> str | None:
+        """``optimizer`` of the call ``scaler.step(optimizer)``."""
+        module, nodes = self.trees[site.path]
+        call = nodes[site.at]
+        if isinstance(call, cst.Call) and call.args and not call.args[0].star:
+            return module.code_for_node(call.args[0].value)
+        return None
+
     def text(self, site: Site) -> str:
         """The source of a site on one line, shortened, without backticks: it will stand between them in Markdown."""
         module, nodes = self.trees[site.path]
         text = " ".join(module.code_for_node(nodes[site.at]).replace("`", "'").split())
         return text if len(text) <= 60 else text[:57] + "…"
+
+
+def _holds(node: cst.CSTNode, wanted: cst.CSTNode) -> bool:
+    return node is wanted or any(_holds(child, wanted) for child in node.children)
 
 
 def too_long(source: bytes) -> str | None:

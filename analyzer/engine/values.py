@@ -18,6 +18,7 @@ MAX_CASES = 8
 MAX_ROOTS = 12
 ObjectId = int
 Tri = Literal["yes", "no", "maybe"]
+TRI: dict[bool | None, Tri] = {True: "yes", False: "no", None: "maybe"}
 
 
 @dataclass(frozen=True, slots=True)

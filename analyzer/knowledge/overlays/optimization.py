@@ -17,13 +17,11 @@ from analyzer.engine.optim_events import (
 )
 from analyzer.engine.state import FALSE, FRESH, SCALED, State
 from analyzer.engine.trace import Gap, start
-from analyzer.engine.values import ObjectId, Ref, Scalar, Tensor, Tri, Unknown, Value, const, union
-
-_TRI: dict[bool | None, Tri] = {True: "yes", False: "no", None: "maybe"}
+from analyzer.engine.values import TRI, ObjectId, Ref, Scalar, Tensor, Tri, Unknown, Value, const, union
 
 
 def _flag(state: State, place: tuple[object, str]) -> Tri:
-    return _TRI[state.flag(*place)]
+    return TRI[state.flag(*place)]
 
 
 def _optimizer(machine: Calls, args: Args) -> ObjectId | None:
@@ -58,7 +56,7 @@ def scaler_step(machine: Calls, ref: Ref, args: Args, at: int, state: State) -> 
     given = args.at(0, "optimizer")
     for case in given.cases if given is not None else ():
         if isinstance(case, Ref):
-            machine.step(case, at, state)
+            machine.step(case, at, state, through_scaler=True)
         else:
             trace = start(machine.site(at), "the optimizer steps here", Gap.CONVENTION)
             machine.emit(Step, at, trace, optimizer=None, modules=frozenset(), is_stale="maybe", born_in=())

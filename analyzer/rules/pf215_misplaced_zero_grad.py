@@ -1,0 +1,164 @@
+"""PF215 misplaced-zero-grad."""
+
+from __future__ import annotations
+
+from analyzer.engine.events import Backward, Clear, Escape, Guard, Step
+from analyzer.engine.optim_events import Accumulate
+from analyzer.engine.program import Program
+from analyzer.engine.trace import Gap, start
+from analyzer.engine.values import Const
+from analyzer.findings import Severity
+from analyzer.rules.base import Report, Rule
+from analyzer.rules.iteration import between, clears, exclude, in_one_iteration, is_within_guards, may_clear
+
+
+class MisplacedZeroGrad(Rule):
+    """Gradients are reset at the wrong time, or those of the wrong object.
+
+    ## Why it matters
+    Between ``backward()`` and ``step()`` a reset throws away what was just computed: the step applies nothing. In every
+    micro-batch of an accumulation it throws away all micro-batches but the last: the effective batch is not what it
+    says. Of the wrong object it changes nothing where it should. Nothing fails.
+
+    ## Example
+    ```python
+    for i, (x, y) in enumerate(loader):
+        optimizer.zero_grad()
+        (criterion(model(x), y) / 4).backward()
+        if (i + 1) % 4 == 0:
+            optimizer.step()
+    ```
+
+    ## Use instead
+    ```python
+    for i, (x, y) in enumerate(loader):
+        (criterion(model(x), y) / 4).backward()
+        if (i + 1) % 4 == 0:
+            optimizer.step()
+            optimizer.zero_grad()
+    ```
+
+    ## When it stays quiet
+    When a backward pass follows the reset before the step; when the step's condition is no accumulation (the backward
+    pass stands under it too, or it skips bad losses); when the resets belong to another optimizer; for Accelerate's
+    ``accumulate()`` with the reset after the step.
+
+    ## Fix safety
+    No automatic fix: where the reset belongs is the author's choice (before the backward pass, or after the step).
+    """
+
+    code = "PF215"
+    name = "misplaced-zero-grad"
+    severity = Severity.ERROR
+    since = "0.1"
+
+    def check(self, program: Program, report: Report) -> None:
+        """Each reset against the steps and backward passes of its loop."""
+        all_clears = list(program.of(Clear))
+        if not all_clears:
+            return
+        backwards, steps = list(program.of(Backward)), list(program.of(Step))
+        for step in steps:
+            mine = [clear for clear in all_clears if in_one_iteration(clear, step)]
+            ours = [backward for backward in backwards if in_one_iteration(backward, step)]
+            _wiped(program, report, step, mine, ours)
+            _wiped_accumulation(program, report, step, mine, ours)
+            _wrong_object(program, report, step, mine, ours)
+        _first_in_accumulate(program, report, all_clears, backwards)
+
+
+def _wiped(program: Program, report: Report, step: Step, mine: list[Clear], backwards: list[Backward]) -> None:
+    """backward, zero_grad, step."""
+    for clear in mine:
+        if not (clear.order < step.order and clears(clear, step) and is_within_guards(step, clear)):
+            continue
+        before = [event for event in backwards if event.order < clear.order and not exclude(event, clear)]
+        if not before or between(program.of(Backward), clear, step) or between(program.of(Step), before[-1], clear):
+            continue
+        unseen = [e for e in between(program.of(Escape), clear, step) if isinstance(e, Escape) and e.how == "call"]
+        report(
+            clear.site,
+            "This resets the gradients after the backward pass and before the step: the step {does apply} nothing. "
+            "Reset before the backward pass or after the step.",
+            because=[before[-1].trace, start(clear.site, "the gradients are reset here"), step.trace],
+            gaps=[Gap.UNSEEN] if any(e.roots for e in unseen) else [],
+        )
+
+
+def _wiped_accumulation(
+    program: Program, report: Report, step: Step, mine: list[Clear], backwards: list[Backward]
+) -> None:
+    """zero_grad in every iteration, step in every n-th."""
+    for periodic in (guard for guard in step.guards if guard.is_periodic):
+        rest = [other for other in program.of(Step) if other.optimizer == step.optimizer and other is not step]
+        if any(in_one_iteration(other, step) and periodic not in other.guards for other in rest):
+            continue
+        own = [event for event in backwards if periodic in event.guards and event.order < step.order]
+        free = [event for event in backwards if periodic not in event.guards and periodic.other not in event.guards]
+        if own:  # what is stepped every n-th time is computed every n-th time
+            continue
+        for clear in mine:
+            if periodic in clear.guards or periodic.other in clear.guards or not clears(clear, step):
+                continue
+            if any(guard.is_periodic for guard in clear.guards) or not free or exclude(clear, step):
+                continue
+            report(
+                clear.site,
+                "This resets the gradients in every iteration, but the optimizer steps only in some of them: the "
+                "gradients accumulated so far {is} thrown away. Reset only after the step.",
+                because=[
+                    free[-1].trace,
+                    start(clear.site, "the gradients are reset here, in every iteration"),
+                    start(periodic.site, "this condition holds every n-th time"),
+                    step.trace,
+                ],
+            )
+
+
+def _wrong_object(program: Program, report: Report, step: Step, mine: list[Clear], backwards: list[Backward]) -> None:
+    """The optimizer that steps is never reset, another one is reset twice before any backward pass."""
+    if not backwards or step.optimizer is None or any(may_clear(program, clear, step) for clear in mine):
+        return
+    for clear in mine:
+        twice = [other for other in mine if other is not clear and _same_object(other, clear)]
+        first = next((other for other in twice if other.order < clear.order), None)
+        if first is None or between(program.of(Backward), first, clear) or between(program.of(Step), first, clear):
+            continue
+        if exclude(first, clear):
+            continue
+        report(
+            clear.site,
+            "The same gradients are reset twice here, and those that the step below applies {is} never reset: "
+            "another object is meant.",
+            because=[start(first.site, "reset here already"), start(clear.site, "and here again"), step.trace],
+        )
+
+
+def _same_object(one: Clear, other: Clear) -> bool:
+    if one.optimizer is not None or other.optimizer is not None:
+        return one.optimizer == other.optimizer
+    return bool(one.modules) and one.modules == other.modules
+
+
+def _first_in_accumulate(program: Program, report: Report, all_clears: list[Clear], backwards: list[Backward]) -> None:
+    """``with accelerator.accumulate(model): optimizer.zero_grad(); backward``."""
+    for entered in program.of(Accumulate):
+        steps = entered.steps
+        if isinstance(steps, Const) and steps.value == 1:
+            continue
+        inside = Guard(entered.site, True)
+        for clear in (clear for clear in all_clears if inside in clear.guards):
+            after = [e for e in backwards if inside in e.guards and e.order > clear.order]
+            if not after or any(e for e in backwards if inside in e.guards and e.order < clear.order):
+                continue
+            report(
+                clear.site,
+                "A reset at the start of `accumulate()` also runs before the last micro-batch: what was accumulated "
+                "before it {is} thrown away. Reset after the step.",
+                because=[
+                    start(entered.site, "gradients accumulate over several passes of this context"),
+                    start(clear.site, "the gradients are reset here"),
+                    after[0].trace,
+                ],
+                gaps=[] if isinstance(steps, Const) else [Gap.CONVENTION],
+            )

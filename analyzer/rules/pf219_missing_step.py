@@ -1,0 +1,153 @@
+"""PF219 missing-step."""
+
+from __future__ import annotations
+
+from analyzer.engine.events import Backward, Clear, Escape, Step
+from analyzer.engine.optim_events import GradientRead, NotCalled, ScalerStep, ScalerUpdate
+from analyzer.engine.program import Program
+from analyzer.engine.trace import Gap, start
+from analyzer.engine.values import ObjectId
+from analyzer.findings import Severity
+from analyzer.fixes.edits import InsertAfter, InsertStatement
+from analyzer.rules.base import DraftFix, Report, Rule
+from analyzer.rules.iteration import between, nest_of
+
+
+class MissingStep(Rule):
+    """Gradients are computed and never applied, or a gradient scaler is driven only halfway.
+
+    ## Why it matters
+    Without ``optimizer.step()`` the parameters never move: the loss goes up and down with the data and nothing is
+    learnt. Without ``scaler.update()`` the loss scale stays where it began, so overflows are skipped for ever. An
+    ``optimizer.step()`` in place of ``scaler.step(optimizer)`` applies gradients thousands of times too large.
+
+    ## Example
+    ```python
+    for x, y in loader:
+        optimizer.zero_grad()
+        scaler.scale(criterion(model(x), y)).backward()
+        scaler.step(optimizer)
+    ```
+
+    ## Use instead
+    ```python
+    for x, y in loader:
+        optimizer.zero_grad()
+        scaler.scale(criterion(model(x), y)).backward()
+        scaler.step(optimizer)
+        scaler.update()
+    ```
+
+    ## When it stays quiet
+    When the step is in a callee, a closure or a framework; when the gradients are read (attacks, saliency, Fisher
+    information, hand-written updates); when optimizer or scaler are handed to code that was not seen.
+
+    ## Fix safety
+    ``scaler.update()`` and the missing ``()`` are unsafe fixes: they change what is trained, which is the point. There
+    is no automatic fix for a step that is missing altogether.
+    """
+
+    code = "PF219"
+    name = "missing-step"
+    severity = Severity.ERROR
+    since = "0.1"
+
+    def check(self, program: Program, report: Report) -> None:
+        """The four ways in which a step is missing."""
+        _not_called(program, report)
+        _step_past_the_scaler(program, report)
+        if not program.is_cut:  # these two accuse because something is absent
+            _no_step(program, report)
+            _no_update(program, report)
+
+
+def _not_called(program: Program, report: Report) -> None:
+    """``optimizer.step`` without parentheses."""
+    for named in program.of(NotCalled):
+        kind = program.objects[named.receiver].kind
+        if (kind, named.name) not in {("Optimizer", "step"), ("Scaler", "update")} or not named.loops:
+            continue
+        report(
+            named.site,
+            f"`{program.sources.text(named.site)}` names the method and does not call it: nothing {{is}} updated.",
+            because=[program.objects[named.receiver].trace, start(named.site, "no call")],
+            fix=DraftFix("Call it", "unsafe", (InsertAfter(named.site.at, "()"),)),
+        )
+
+
+def _no_step(program: Program, report: Report) -> None:
+    """zero_grad of an optimizer and a backward pass in one loop, and no step of it anywhere."""
+    stepped = {step.optimizer for step in program.of(Step)}
+    named = {event.receiver for event in program.of(NotCalled)}
+    seen: set[ObjectId] = set()
+    for clear in program.of(Clear):
+        optimizer = clear.optimizer
+        if optimizer is None or optimizer in stepped | seen | named:
+            continue
+        nest = nest_of(clear)
+        if not nest or program.objects[optimizer].kind != "Optimizer" or any(program.within(GradientRead, nest)):
+            continue
+        backwards = list(program.within(Backward, nest))
+        if not backwards or any(not program.disjoint(step.modules, clear.modules) for step in program.within(Step, nest)):
+            continue
+        seen.add(optimizer)
+        report(
+            backwards[-1].site,
+            "Gradients are computed and reset in this loop, and no step of the optimizer {does follow}: the "
+            "parameters never change. Call `optimizer.step()` after the backward pass.",
+            because=[
+                program.objects[optimizer].trace,
+                start(clear.site, "the gradients are reset here"),
+                backwards[-1].trace,
+            ],
+            gaps=_handed_on(program, optimizer, clear),
+        )
+
+
+def _handed_on(program: Program, optimizer: ObjectId, clear: Clear) -> list[Gap]:
+    """Unseen code that has the optimizer could step it."""
+    mine = clear.modules | {optimizer}
+    return [Gap.UNSEEN for event in program.of(Escape) if event.objects & mine][:1]
+
+
+def _no_update(program: Program, report: Report) -> None:
+    """scaler.step without scaler.update."""
+    updated = {update.scaler for update in program.of(ScalerUpdate)}
+    named = {event.receiver for event in program.of(NotCalled)}
+    for step in program.of(ScalerStep):
+        if step.scaler in updated | named:
+            continue
+        escapes = [event for event in program.of(Escape) if step.scaler in event.objects]
+        made = program.objects[step.scaler]
+        report(
+            step.site,
+            "The scaler steps the optimizer and its scale {is} never updated: call `update()` of the scaler after "
+            "the steps of an iteration.",
+            because=[made.trace, start(step.site, "the scaler steps the optimizer here")],
+            gaps=[Gap.UNSEEN] if escapes or (made.trace.gap and not step.loops) else [],
+            fix=_update_fix(program, step),
+        )
+
+
+def _update_fix(program: Program, step: ScalerStep) -> DraftFix | None:
+    name, statement = program.sources.called_on(step.site), program.sources.statement_of(step.site)
+    if name is None or statement is None:
+        return None
+    edit = InsertStatement("after", statement, f"{name}.update()")
+    return DraftFix("Update the scale after the step", "unsafe", (edit,))
+
+
+def _step_past_the_scaler(program: Program, report: Report) -> None:
+    """The loss is scaled and the optimizer steps by itself."""
+    for step in program.of(Step):
+        if step.is_scaled != "yes":
+            continue
+        before = [event for event in program.of(Backward) if event.order < step.order]
+        if not before or between(program.of(GradientRead), before[-1], step):  # divided by hand
+            continue
+        report(
+            step.site,
+            "The loss was multiplied by a gradient scaler and the optimizer {does step} with the multiplied "
+            "gradients: call `scaler.step(optimizer)` instead.",
+            because=[*(event.trace for event in before[-1:]), step.trace],
+        )
