@@ -18,8 +18,8 @@ class ClipBeforeUnscale(Rule):
 
     ## Why it matters
     ``scaler.scale(loss).backward()`` leaves gradients that are thousands of times too large, and ``scaler.step``
-    divides them by the scale only when it applies them. A ``clip_grad_norm_`` in between compares the scaled norm with the
-    threshold: nearly every step is clipped to almost nothing, and how much depends on the scale of the moment.
+    divides them by the scale only when it applies them. A ``clip_grad_norm_`` in between compares the scaled norm with
+    the threshold: nearly every step is clipped to almost nothing, and how much depends on the scale of the moment.
 
     ## Example
     ```python
@@ -59,7 +59,7 @@ class ClipBeforeUnscale(Rule):
             backward = _scaled_backward(program, clip)
             if backward is None or between(program.of(GradientRead), backward, clip):  # divided by hand
                 continue
-            if (clip.is_scaled == "maybe" and _unscaled_somewhere(program, backward, clip)):
+            if clip.is_scaled == "maybe" and _unscaled_somewhere(program, backward, clip):
                 continue
             scaler = _scaler_of(backward)
             if scaler is None or _is_disabled(program, scaler):

@@ -88,7 +88,8 @@ def _no_step(program: Program, report: Report) -> None:
         if not nest or program.objects[optimizer].kind != "Optimizer" or any(program.within(GradientRead, nest)):
             continue
         backwards = list(program.within(Backward, nest))
-        if not backwards or any(not program.disjoint(step.modules, clear.modules) for step in program.within(Step, nest)):
+        others = program.within(Step, nest)
+        if not backwards or any(not program.disjoint(step.modules, clear.modules) for step in others):
             continue
         seen.add(optimizer)
         report(
