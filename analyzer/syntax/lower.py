@@ -6,6 +6,8 @@ of the traversal, so lowering the same bytes again gives the same numbers, and `
 
 from __future__ import annotations
 
+import ast
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Literal
@@ -82,8 +84,10 @@ class _Lowering:
         return ir.Augment(at, self.expr(node.target), op, self.expr(node.value))
 
     def delete(self, node: cst.Del, at: int) -> ir.Stmt:
-        target = self.expr(node.target)
-        return ir.Delete(at, target.items if isinstance(target, ir.Display) else (target,))
+        target = node.target
+        if isinstance(target, (cst.Tuple, cst.List)):
+            return ir.Delete(at, self.elements(target.elements))
+        return ir.Delete(at, (self.expr(target),))
 
     def return_(self, node: cst.Return, at: int) -> ir.Stmt:
         return ir.Return(at, self.expr(node.value) if node.value else None)
@@ -198,9 +202,14 @@ class _Lowering:
 
     def subscript(self, node: cst.Subscript, at: int) -> ir.Expr:
         value = self.expr(node.value)
-        indices = tuple(self.index(element.slice) for element in node.slice)
-        index = indices[0] if len(indices) == 1 else ir.Display(at, "tuple", indices)
-        return ir.Subscript(at, value, index)
+        first = node.slice[0].slice
+        if len(node.slice) > 1 or node.slice[0].comma is not cst.MaybeSentinel.DEFAULT:
+            indices = tuple(self.index(element.slice) for element in node.slice)
+        elif isinstance(first, cst.Index) and isinstance(first.value, cst.Tuple) and first.value.elements:
+            indices = tuple(self.expr(element.value) for element in first.value.elements)
+        else:
+            return ir.Subscript(at, value, self.index(first))
+        return ir.Subscript(at, value, ir.Display(at, "tuple", indices))
 
     def index(self, node: cst.BaseSlice) -> ir.Expr:
         if isinstance(node, cst.Index):
@@ -224,18 +233,34 @@ class _Lowering:
     def string(self, node: cst.SimpleString, at: int) -> ir.Expr:
         return ir.Constant(at, node.evaluated_value)
 
-    def joined(self, node: cst.ConcatenatedString, at: int) -> ir.Expr:
-        return ir.Joined(at, (self.expr(node.left), self.expr(node.right)))
-
-    def formatted(self, node: cst.FormattedString, at: int) -> ir.Expr:
-        parts: list[ir.Expr] = []
-        for part in node.parts:
-            if isinstance(part, cst.FormattedStringText):
-                parts.append(ir.Constant(self.number(part), part.value))
+    def strings(self, node: Any, at: int) -> ir.Expr:
+        """Adjacent strings are one, as they are for Python: texts that meet are one text and share the number."""
+        parts: list[ir.Expr | str] = []
+        for piece in _pieces(node):
+            if isinstance(piece, cst.SimpleString):
+                value = piece.evaluated_value
+                if isinstance(value, bytes):
+                    return ir.Constant(at, b"".join(each.evaluated_value for each in _pieces(node)))
+                parts.append(value)
             else:
-                assert isinstance(part, cst.FormattedStringExpression)
-                parts.append(self.expr(part.expression))
-        return ir.Joined(at, tuple(parts))
+                for part in piece.parts:
+                    parts += self.string_part(part, piece)
+        if isinstance(node, cst.ConcatenatedString) and not any(
+            isinstance(piece, cst.FormattedString) for piece in _pieces(node)
+        ):
+            return ir.Constant(at, "".join(part for part in parts if isinstance(part, str)))
+        return ir.Joined(at, tuple(_constants(parts, at)))
+
+    def string_part(self, part: Any, around: cst.FormattedString) -> list[ir.Expr | str]:
+        if isinstance(part, cst.FormattedStringText):
+            return [_unescaped(part.value, around)]
+        shown: list[ir.Expr | str] = []
+        if part.equal is not None:  # ``{x=}`` writes its own text
+            empty = cst.Module([])
+            shown.append(
+                "".join(map(empty.code_for_node, (part.whitespace_before_expression, part.expression, part.equal)))
+            )
+        return [*shown, self.expr(part.expression)]
 
     def tuple_(self, node: cst.Tuple, at: int) -> ir.Expr:
         return ir.Display(at, "tuple", self.elements(node.elements))
@@ -332,14 +357,50 @@ def _dotted(node: Any) -> str:
 
 def _captures(pattern: Any) -> tuple[str, ...]:
     """The names that a pattern binds. Patterns are rare: the generic walk over children is fine here."""
-    names: list[str] = []
+    names: set[str] = set()
     work = [pattern]
     while work:
         node = work.pop()
-        if isinstance(node, (cst.MatchAs, cst.MatchStar)) and node.name is not None:
-            names.append(node.name.value)
+        bound = node.rest if isinstance(node, cst.MatchMapping) else getattr(node, "name", None)
+        if isinstance(bound, cst.Name) and isinstance(node, (cst.MatchAs, cst.MatchStar, cst.MatchMapping)):
+            names.add(bound.value)
         work.extend(node.children)
-    return tuple(names)
+    return tuple(sorted(names))
+
+
+def _pieces(node: Any) -> list[Any]:
+    """The strings of a chain of adjacent strings, which leans right."""
+    found = []
+    while isinstance(node, cst.ConcatenatedString):
+        found.append(node.left)
+        node = node.right
+    return [*found, node]
+
+
+def _constants(parts: list[ir.Expr | str], at: int) -> Iterator[ir.Expr]:
+    text = ""
+    for part in parts:
+        if isinstance(part, str):
+            text += part
+            continue
+        if text:
+            yield ir.Constant(at, text)
+        text = ""
+        yield part
+    if text:
+        yield ir.Constant(at, text)
+
+
+def _unescaped(text: str, around: cst.FormattedString) -> str:
+    """The text between the braces of an f-string, as Python reads it."""
+    text = text.replace("{{", "{").replace("}}", "}")
+    if "\\" not in text or "r" in around.prefix:
+        return text
+    quote = around.end
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        value: object = ast.literal_eval(quote + text + quote)
+    return str(value)
 
 
 _L = _Lowering
@@ -377,8 +438,8 @@ _EXPRESSIONS: dict[type, Callable[[_Lowering, Any, int], ir.Expr]] = {
     cst.Float: _L.number_,
     cst.Imaginary: _L.number_,
     cst.SimpleString: _L.string,
-    cst.ConcatenatedString: _L.joined,
-    cst.FormattedString: _L.formatted,
+    cst.ConcatenatedString: _L.strings,
+    cst.FormattedString: _L.strings,
     cst.Ellipsis: lambda s, n, at: ir.Constant(at, ...),
     cst.Tuple: _L.tuple_,
     cst.List: _L.list_,
