@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from analyzer.engine.calls import Calls
-from analyzer.engine.data_events import Restored, reads_in
 from analyzer.engine.events import Clear, Store
 from analyzer.engine.graphs import carries
 from analyzer.engine.machine import CONTAINERS
 from analyzer.engine.optim_events import LayerReplaced
 from analyzer.engine.state import State
-from analyzer.engine.trace import Gap, start
-from analyzer.engine.typing import NOUNS, kind_by_use
+from analyzer.engine.trace import start
 from analyzer.engine.values import (
     Class,
     Const,
@@ -44,7 +42,7 @@ class Assignments(Calls):
             return self.augment(ir.Augment(node.at, node.targets[0], node.value.op, right), state)
         value = self.evaluate(node.value, state)
         for target in node.targets:
-            self.assign(target, self.by_use(target, value, node.at), state, node.value.at)
+            self.assign(target, self.by_use(target, value, node.at, state), state, node.value.at)
         return state
 
     def is_accumulation(self, target: ir.Expr, value: ir.Expr) -> bool:
@@ -54,52 +52,11 @@ class Assignments(Calls):
         name = dotted(target)
         return name is not None and name == dotted(value.left)
 
-    def by_use(self, target: ir.Expr, value: Value, at: int) -> Value:
-        """What an unknown value is used for says what it is: ``.backward()`` is called on tensors with a graph."""
-        uses = self.uses_of(dotted(target))
-        if any(is_blank(case) for case in value.cases) and (kind := kind_by_use(uses)):
-            note = f"used as {NOUNS[kind]}"
-            ref = self.create(("use", dotted(target)), at, kind, note, gap=Gap.CONVENTION)
-            if read := reads_in(value.cases):
-                self.emit(Restored, at, start(self.site(at), f"what was read is {note}"), read=read)
-            return union(ref if is_blank(case) else case for case in value.cases)
-        if not any(use in uses for use in ("backward", "backward(…)")):
-            return value
-        site = self.site(at)
-
-        def tensor(case: Value) -> Value:
-            if isinstance(case, Unknown) or (isinstance(case, Tensor) and case.graph == "maybe"):
-                trace = start(site, "`.backward()` is called on this: it carries a graph")
-                return Tensor("yes", case.roots | {site}, case.via, trace=trace)
-            return case
-
-        return union(tensor(case) for case in value.cases)
-
-    def uses_of(self, name: str | None) -> frozenset[str]:
-        """What the function, or for ``self.x`` the whole class, does with a name."""
-        this = self.frame.this
-        owner = self.obj(this).cls if isinstance(this, Ref) else self.frame.owner
-        if name is None or owner is None or not name.startswith("self."):
-            return self.frame.uses.get(name or "", frozenset())
-        return self.uses_in_class(owner).get(name, frozenset())
-
-    def uses_in_class(self, cls: Class, depth: int = 0) -> dict[str, frozenset[str]]:
-        """What the methods of a class and of its bases do with ``self.x``, by name."""
-        known = self.class_uses.get(cls.node)
-        if known is None:
-            known = self.class_uses[cls.node] = {}
-            bases = [case for base in cls.bases for case in base.cases if isinstance(case, Class) and depth < 10]
-            parts = [method.uses for method in cls.node.body if isinstance(method, ir.FunctionDef)]
-            for uses in (*parts, *(self.uses_in_class(base, depth + 1) for base in bases)):
-                for key, how in uses.items():
-                    known[key] = known.get(key, frozenset()) | how
-        return known
-
     def assign(self, target: ir.Expr, value: Value, state: State, at: int) -> None:
         if isinstance(target, ir.Name):
             node = self.frame.node
             outer = isinstance(node, ir.FunctionDef) and target.id in node.outer
-            state.set((self.scope_of(target.id) if outer else self.frame.scope, target.id), value)
+            state.set((self.scope_of(target.id, state) if outer else self.frame.scope, target.id), value)
         elif isinstance(target, ir.Attribute):
             self.assign_attribute(target, value, state, at)
         elif isinstance(target, ir.Subscript):
@@ -109,9 +66,16 @@ class Assignments(Calls):
         elif isinstance(target, ir.Starred):
             self.assign(target.value, Stream(value), state, at)
 
-    def scope_of(self, name: str) -> ObjectId:
-        scope = self.parents.get(self.frame.scope)
-        return self.frame.scope if scope is None else scope
+    def scope_of(self, name: str, state: State) -> ObjectId:
+        """The scope that a ``global`` or ``nonlocal`` name belongs to: the nearest around that has it."""
+        outermost = self.frame.scope
+        scope = self.parents.get(outermost)
+        while scope is not None:
+            outermost = scope
+            if state.get((scope, name)) is not None:
+                return scope
+            scope = self.parents.get(scope)
+        return outermost
 
     def assign_attribute(self, target: ir.Attribute, value: Value, state: State, at: int) -> None:
         receiver = self.evaluate(target.value, state)
@@ -165,7 +129,7 @@ class Assignments(Calls):
                     parts.append(case.items[index])
                 else:
                     parts.append(self.item_of(case, const(index), at, state))
-            self.assign(item, self.by_use(item, union(parts), at), state, at)
+            self.assign(item, self.by_use(item, union(parts), at, state), state, at)
 
     def augment(self, node: ir.Augment, state: State) -> State:
         left = self.evaluate(node.target, state)
@@ -205,8 +169,3 @@ class Assignments(Calls):
                     if isinstance(case, Ref):
                         self.emptied.setdefault(case.obj, set()).add(self.loops)
         return state
-
-
-def is_blank(value: Value) -> bool:
-    """Whether all that is known of a value is where it came from: unknown, or an element of what a loop runs over."""
-    return (isinstance(value, Unknown) or (isinstance(value, Tensor) and value.is_batch)) and not value.roots

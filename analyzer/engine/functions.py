@@ -7,12 +7,11 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TypeVar
 
-from analyzer.engine.assign import is_blank
 from analyzer.engine.control import Control
 from analyzer.engine.events import Escape
 from analyzer.engine.machine import MAX_DEPTH, Args, Frame, OutOfBudget, unseen
 from analyzer.engine.state import FALSE, GRAD_OFF, State, merge
-from analyzer.engine.typing import parameter_value
+from analyzer.engine.typing import is_blank, parameter_value
 from analyzer.engine.values import (
     Class,
     External,
@@ -135,9 +134,9 @@ class Functions(Control):
             place = (frame.scope, param.name)
             value = args.keywords.get(param.name)
             if param.kind == "*":
-                value = Stream(union(given[position:])) if given[position:] else Tuple(())
+                value = Tuple(given[position:])
             elif param.kind == "**":
-                value = self.create(("**", func.node.at), func.node.at, "dict", "keyword arguments")
+                value = self.collected(func.node, args, state)
             elif param.kind == "" and position < len(given):
                 value = given[position]
                 position += 1
@@ -145,9 +144,23 @@ class Functions(Control):
                 value = state.get((func.scope, f"default {func.node.at} {param.name}"))
             value = value or unseen(f"argument `{param.name}`", self.site(func.node.at))
             if any(is_blank(case) for case in value.cases):
-                value = self.by_use(ir.Name(param.at, param.name), value, param.at)
+                value = self.by_use(ir.Name(param.at, param.name), value, param.at, state)
             state.set(place, value)
         self.frames.pop()
+
+    def collected(self, node: ir.FunctionDef | ir.Lambda, args: Args, state: State) -> Value:
+        """``**kwargs``: a dict of the keyword arguments that no parameter takes."""
+        taken = {param.name for param in node.params}
+        ref = self.create(("**", node.at), node.at, "dict", "keyword arguments")
+        self.empty(ref, state)
+        for name, value in args.keywords.items():
+            if name not in taken:
+                state.set((ref.obj, f"[{name!r}]"), value)
+        return ref
+
+    def activation(self, func: Func) -> Frame:
+        """A frame that sees what a function sees, without its own variables."""
+        return frame_for(func, func.scope)
 
     def load_module(self, path: str, state: State) -> ObjectId | None:
         """Run the body of a file of the tree once."""

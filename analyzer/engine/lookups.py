@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from analyzer.engine.machine import CONTAINERS, Args, Machine, unseen
+from analyzer.engine.machine import CONTAINERS, Args, unseen
 from analyzer.engine.optim_events import GradientRead
 from analyzer.engine.state import State
 from analyzer.engine.trace import start
+from analyzer.engine.uses import Uses
 from analyzer.engine.values import (
     Class,
     Const,
     External,
     Func,
     Method,
-    ObjectId,
     Parameters,
     PyModule,
     Ref,
@@ -42,7 +42,7 @@ _BUILTINS = frozenset(
 )  # fmt: skip
 
 
-class Lookups(Machine):
+class Lookups(Uses):
     """Find what a name, an attribute or an index means."""
 
     def optional(self, expr: ir.Expr | None, state: State) -> Value | None:
@@ -56,16 +56,8 @@ class Lookups(Machine):
             return value
         if expr.id in _BUILTINS:
             return External(f"builtins.{expr.id}")
-        return unseen(f"`{expr.id}` is not defined in code that was read", self.site(expr.at))
-
-    def lookup(self, name: str, state: State) -> Value | None:
-        scope: ObjectId | None = self.frame.scope
-        while scope is not None:
-            value = state.get((scope, name))
-            if value is not None:
-                return value
-            scope = self.parents.get(scope)
-        return None
+        by_use = self.undefined(expr.id, expr.at, state)
+        return by_use or unseen(f"`{expr.id}` is not defined in code that was read", self.site(expr.at))
 
     def constant(self, expr: ir.Constant, state: State) -> Value:
         known = self.constants.get(expr)
@@ -114,7 +106,8 @@ class Lookups(Machine):
         if obj.kind == "Module" and attr == "training":
             is_eval = state.flag(ref.obj, "is eval")
             return Scalar("bool") if is_eval is None else const(not is_eval)
-        return Method(ref, attr, trace=ref.trace)
+        by_use = self.unset(ref, attr, at, state)
+        return by_use or Method(ref, attr, trace=ref.trace)
 
     def bound(self, found: Value, ref: Ref, at: int, state: State) -> Value:
         """A class attribute seen through an instance: functions become methods, properties are called."""
@@ -131,19 +124,6 @@ class Lookups(Machine):
             else:
                 cases.append(case)
         return union(cases)
-
-    def class_attribute(self, cls: Class, attr: str, state: State, depth: int = 0) -> Value | None:
-        """Looked up along the bases inside the repository."""
-        held = state.get((cls.scope, attr))
-        if held is not None:
-            return held
-        for base in cls.bases if depth < 10 else ():
-            for case in base.cases:
-                if isinstance(case, Class):
-                    found = self.class_attribute(case, attr, state, depth + 1)
-                    if found is not None:
-                        return found
-        return None
 
     def tensor_attribute(self, case: Tensor, attr: str, at: int) -> Value:
         if attr == "grad":

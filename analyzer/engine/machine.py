@@ -183,6 +183,9 @@ class Machine(ABC):
     def run(self, block: ir.Block, state: State | None) -> State | None: ...
 
     @abstractmethod
+    def activation(self, func: Func) -> Frame: ...
+
+    @abstractmethod
     def evaluate(self, expr: ir.Expr, state: State) -> Value: ...
 
     @abstractmethod

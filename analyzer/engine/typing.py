@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from analyzer.engine.trace import Gap, start
 from analyzer.engine.values import External, Scalar, Stream, Tensor, Unknown, Value
 from analyzer.syntax import ir
+from analyzer.syntax.scope import ASSIGNED, HANDED
 
 if TYPE_CHECKING:
     from analyzer.engine.machine import Machine
@@ -23,6 +24,8 @@ _BY_ANNOTATION = {
     "torch.amp.GradScaler": "Scaler", "torch.utils.data.DataLoader": "Loader",
     "accelerate.Accelerator": "Accelerator",
 }  # fmt: skip
+_PARAMETER_USES = {"parameters", "named_parameters"}
+"""Called without arguments on nothing but modules."""
 _SCHEDULER_USES = {"get_last_lr", "get_lr", "step_update(…)", "get_epoch_values(…)"}
 _NO_OPTIMIZER = {"()", "parameters", "named_parameters", "modules", "backward", "backward(…)", "train", "eval"}
 _STEPPER_USES = {"step", "state_dict", "load_state_dict(…)", "train", "eval", "add_param_group(…)"}
@@ -32,6 +35,7 @@ NOUNS = {
 }  # fmt: skip
 """A `Stepper` has only ``step()`` called on it: an optimizer or a scheduler. Which one, the gradients say: a step right
 after a backward pass is the optimizer's (`analyzer.knowledge.overlays.optimization`)."""
+_MOVES = (HANDED, ASSIGNED)
 _PLAIN = {"builtins.int", "builtins.float", "builtins.str", "builtins.bool"}
 
 
@@ -79,6 +83,11 @@ def kind_by_use(uses: frozenset[str]) -> str | None:
         return "Optimizer"
     if "()" in uses and uses & _MODULE_USES:
         return "Module"
-    if {"train", "eval", "parameters"} <= uses or ("parameters" in uses and "zero_grad" in uses):
+    if uses & _PARAMETER_USES:
         return "Module"
-    return "Stepper" if "step" in uses and uses <= _STEPPER_USES else None
+    return "Stepper" if "step" in uses and {use for use in uses if use[0] not in _MOVES} <= _STEPPER_USES else None
+
+
+def is_blank(value: Value) -> bool:
+    """Whether all that is known of a value is where it came from: unknown, or an element of what a loop runs over."""
+    return (isinstance(value, Unknown) or (isinstance(value, Tensor) and value.is_batch)) and not value.roots

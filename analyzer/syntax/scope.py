@@ -9,6 +9,11 @@ from typing import Any
 
 from analyzer.syntax import ir
 
+HANDED = "@"
+"""Starts a use that hands the value on: ``@train#0`` is the first argument of ``train(…)``."""
+ASSIGNED = "="
+"""Starts a use that gives the value another name: ``=self.model``."""
+
 
 class Names:
     """What one body binds and uses, noted by the lowering as it builds the nodes: no second walk.
@@ -16,7 +21,7 @@ class Names:
     `bound`: the names it binds in its own scope; `outer`: those it declares ``global`` or ``nonlocal``; `has_inner`:
     whether it defines a function, class or lambda. `uses`, nested functions included: for each name or dotted chain
     the methods called on it, ``()`` if it is itself called, ``for`` if a loop iterates over it, and ``eval(…)`` for a
-    mode method that got arguments.
+    mode method that got arguments; where it is handed on (`HANDED`, `ASSIGNED`).
     """
 
     __slots__ = ("bound", "has_inner", "outer", "uses", "yields")
@@ -32,15 +37,36 @@ class Names:
         """Note what a statement, handler or case binds."""
         if type(node) in _BINDING:
             self.bound.update(_bindings(node))
+            if isinstance(node, ir.Assign):
+                self.assigned(node)
         elif isinstance(node, ir.Outer):
             self.outer.update(node.names)
 
     def called(self, node: ir.Call) -> None:
-        """Note a call."""
+        """Note a call, and what it is handed."""
         callee = node.callee
-        self.used(callee, "()")
+        name = dotted(callee)
+        if name:
+            self.uses.setdefault(name, set()).add("()")
+            for index, arg in enumerate(node.args):
+                if isinstance(arg.value, (ir.Name, ir.Attribute)) and not arg.star:
+                    self.used(arg.value, f"{HANDED}{name}#{arg.keyword or index}")
         if isinstance(callee, ir.Attribute):
             self.used(callee.value, f"{callee.attr}(…)" if node.args else callee.attr)
+
+    def assigned(self, node: ir.Assign) -> None:
+        """Note that a name gets another name: ``self.model = model``."""
+        value = node.value
+        if isinstance(value, (ir.Name, ir.Attribute)):
+            for target in node.targets:
+                if name := dotted(target):
+                    self.used(value, ASSIGNED + name)
+        elif isinstance(value, ir.Display):
+            for target in node.targets:
+                if isinstance(target, ir.Display) and len(target.items) == len(value.items):
+                    for one, other in zip(target.items, value.items, strict=True):
+                        if (name := dotted(one)) and isinstance(other, (ir.Name, ir.Attribute)):
+                            self.used(other, ASSIGNED + name)
 
     def iterated(self, iterable: ir.Expr) -> None:
         """Note a loop."""

@@ -1,0 +1,186 @@
+"""What code does with a value that nobody showed us says what it is.
+
+``.backward()`` is called on tensors with a graph, ``.parameters()`` on modules. The uses of a name count wherever the
+name is handed on: to a parameter of a function that was read, to an attribute of ``self``, to another name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from analyzer.engine.data_events import Restored, reads_in
+from analyzer.engine.machine import Machine
+from analyzer.engine.state import State
+from analyzer.engine.trace import Gap, start
+from analyzer.engine.typing import NOUNS, is_blank, kind_by_use
+from analyzer.engine.values import Class, Func, ObjectId, PyModule, Ref, Tensor, Unknown, Value, union
+from analyzer.syntax import ir
+from analyzer.syntax.scope import ASSIGNED, HANDED, dotted
+
+MAX_HANDS = 3
+"""How many times a value is followed from hand to hand."""
+_RUNS_BACKWARD = frozenset(["backward", "backward(…)"])
+
+
+class Uses(Machine):
+    """Kinds by use."""
+
+    def lookup(self, name: str, state: State) -> Value | None:
+        """What a variable holds, found from the innermost scope outwards."""
+        scope: ObjectId | None = self.frame.scope
+        while scope is not None:
+            value = state.get((scope, name))
+            if value is not None:
+                return value
+            scope = self.parents.get(scope)
+        return None
+
+    def by_use(self, target: ir.Expr, value: Value, at: int, state: State) -> Value:
+        """A value that is about to get a name, with what the uses of that name say of it."""
+        name = dotted(target)
+        if name is None:
+            return value
+        if any(is_blank(case) for case in value.cases) and (kind := self.kind_of_name(name, state)):
+            note = f"used as {NOUNS[kind]}"
+            ref = self.create(("use", name), at, kind, note, gap=Gap.CONVENTION)
+            if read := reads_in(value.cases):
+                self.emit(Restored, at, start(self.site(at), f"what was read is {note}"), read=read)
+            return union(ref if is_blank(case) else case for case in value.cases)
+        if _RUNS_BACKWARD.isdisjoint(self.uses_of(name)):
+            return value
+        site = self.site(at)
+
+        def tensor(case: Value) -> Value:
+            if isinstance(case, Unknown) or (isinstance(case, Tensor) and case.graph == "maybe"):
+                trace = start(site, "`.backward()` is called on this: it carries a graph")
+                return Tensor("yes", case.roots | {site}, case.via, trace=trace)
+            return case
+
+        return union(tensor(case) for case in value.cases)
+
+    def undefined(self, name: str, at: int, state: State) -> Value | None:
+        """A name that no code which was read defines (``from common import *``): one object, whoever uses it."""
+        kind = self.kind_of_name(name, state)
+        scope = self.modules.get(self.frame.path)
+        if kind is None or scope is None:
+            return None
+        note = f"`{name}`, defined elsewhere, is used as {NOUNS[kind]}"
+        ref = self.create(("undefined", name), at, kind, note, gap=Gap.CONVENTION)
+        state.set((scope, name), ref)
+        return ref
+
+    def unset(self, owner: Ref, attr: str, at: int, state: State) -> Value | None:
+        """An attribute that no code which was read sets (a base class from elsewhere does)."""
+        cls = self.obj(owner).cls
+        kind = kind_by_use(self.uses_in_class(cls).get(f"self.{attr}", frozenset())) if cls is not None else None
+        if kind is None:
+            return None
+        note = f"`self.{attr}`, set elsewhere, is used as {NOUNS[kind]}"
+        ref = self.create(("unset", attr, owner.obj), at, kind, note, gap=Gap.CONVENTION)
+        state.set((owner.obj, attr), ref)
+        return ref
+
+    def kind_of_name(self, name: str, state: State) -> str | None:
+        """The kind that the uses of a name tell, here or where it is handed on."""
+        uses = self.uses_of(name)
+        kind = kind_by_use(uses)
+        if kind is not None and kind != "Stepper":
+            return kind
+        everywhere = uses.union(*self.handed_on(uses, state, MAX_HANDS))
+        return kind_by_use(everywhere) if len(everywhere) > len(uses) else kind
+
+    def handed_on(self, uses: frozenset[str], state: State, depth: int) -> Iterator[frozenset[str]]:
+        """The uses of a value under the other names it gets."""
+        for use in uses if depth else ():
+            if use[:1] == ASSIGNED:
+                yield self.uses_of(use[1:])
+            elif use[:1] == HANDED:
+                callee, _, position = use[1:].rpartition("#")
+                for func in self.functions_named(callee, state):
+                    inner = self.uses_of_parameter(func, position)
+                    yield inner
+                    yield from self.handed_inside(func, inner, state, depth - 1)
+
+    def handed_inside(self, func: Func, uses: frozenset[str], state: State, depth: int) -> list[frozenset[str]]:
+        """Where a function hands one of its parameters on."""
+        if not any(use[:1] in (ASSIGNED, HANDED) for use in uses):
+            return []
+        self.frames.append(self.activation(func))
+        try:
+            return list(self.handed_on(uses, state, depth))
+        finally:
+            self.frames.pop()
+
+    def functions_named(self, callee: str, state: State) -> Iterator[Func]:
+        """The functions of the repository that a dotted name means; for a class, its constructor."""
+        first, *rest = callee.split(".")
+        value = self.lookup(first, state)
+        for attr in rest:
+            value = None if value is None else self.member(value, attr, state)
+        for case in value.cases if value is not None else ():
+            if isinstance(case, Func):
+                yield case
+            elif isinstance(case, Class):
+                init = self.class_attribute(case, "__init__", state)
+                yield from (func for func in (init.cases if init is not None else ()) if isinstance(func, Func))
+
+    def member(self, value: Value, attr: str, state: State) -> Value | None:
+        """An attribute, without running anything."""
+        for case in value.cases:
+            if isinstance(case, PyModule):
+                return state.get((case.scope, attr))
+            if isinstance(case, Class):
+                return self.class_attribute(case, attr, state)
+            if isinstance(case, Ref):
+                cls = self.obj(case).cls
+                held = state.get((case.obj, attr))
+                return held if held is not None or cls is None else self.class_attribute(cls, attr, state)
+        return None
+
+    def uses_of_parameter(self, func: Func, position: str) -> frozenset[str]:
+        """What a function does with the argument at a position or under a keyword."""
+        if not isinstance(func.node, ir.FunctionDef):
+            return frozenset()
+        params = [param for param in func.node.params if param.kind in ("", "kw")]
+        if position.isdigit():
+            is_method = func.owner is not None and not any(
+                getattr(wrapper, "name", "") == "builtins.staticmethod" for wrapper in func.wrappers
+            )
+            index = int(position) + is_method
+            names = [params[index].name] if index < len(params) else []
+        else:
+            names = [param.name for param in params if param.name == position]
+        return func.node.uses.get(names[0], frozenset()) if names else frozenset()
+
+    def uses_of(self, name: str) -> frozenset[str]:
+        """What the function, or for ``self.x`` the whole class, does with a name."""
+        this = self.frame.this
+        owner = self.obj(this).cls if isinstance(this, Ref) else self.frame.owner
+        if owner is None or not name.startswith("self."):
+            return self.frame.uses.get(name, frozenset())
+        return self.uses_in_class(owner).get(name, frozenset())
+
+    def uses_in_class(self, cls: Class, depth: int = 0) -> dict[str, frozenset[str]]:
+        """What the methods of a class and of its bases do with ``self.x``, by name."""
+        known = self.class_uses.get(cls.node)
+        if known is None:
+            known = self.class_uses[cls.node] = {}
+            bases = [case for base in cls.bases for case in base.cases if isinstance(case, Class) and depth < 10]
+            parts = [method.uses for method in cls.node.body if isinstance(method, ir.FunctionDef)]
+            for uses in (*parts, *(self.uses_in_class(base, depth + 1) for base in bases)):
+                for key, how in uses.items():
+                    known[key] = known.get(key, frozenset()) | how
+        return known
+
+    def class_attribute(self, cls: Class, attr: str, state: State, depth: int = 0) -> Value | None:
+        """Looked up along the bases inside the repository."""
+        held = state.get((cls.scope, attr))
+        if held is not None:
+            return held
+        for base in cls.bases if depth < 10 else ():
+            for case in base.cases:
+                if isinstance(case, Class):
+                    found = self.class_attribute(case, attr, state, depth + 1)
+                    if found is not None:
+                        return found
+        return None
