@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from analyzer import catalogue
 from analyzer.api import Files, Options
-from analyzer.engine.program import Sources
+from analyzer.engine.sources import Sources
 from analyzer.findings import Report, Skipped
 from analyzer.notebooks.files import NotebookFiles
 from analyzer.pipeline import Run, finish, quiet_collector, verified, wanted

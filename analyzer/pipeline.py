@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TypeVar
 
 from analyzer import catalogue, screen, suppress
 from analyzer.api import Files, Options
-from analyzer.engine.program import Program, Sources
+from analyzer.engine.program import Program
+from analyzer.engine.sources import Renumbered, Sources
 from analyzer.findings import Evidence, Finding, Fix, Report, Skipped, Span, Suppressed
 from analyzer.fixes.edits import resolve
 from analyzer.fixes.reconcile import reconcile
@@ -20,6 +22,8 @@ from analyzer.positions import spans
 from analyzer.project import Project
 from analyzer.rules.base import Draft, Rule
 from analyzer.rules.base import Report as RuleReport
+
+T = TypeVar("T")
 
 
 def analyze(files: Files, targets: Sequence[str], options: Options) -> Report:
@@ -122,26 +126,44 @@ def analyze_one(
     if source is not None and not screen.may_matter(source):
         sources.unit_if_cheap(path, source)
         return
+    yield from seen_again(lambda: list(_shown(sources, path, rules, targets, skipped)))
+
+
+def seen_again(look: Callable[[], T]) -> T:
+    """`look`, again where the files turn out to be numbered otherwise: each file can be so once."""
+    while True:
+        try:
+            return look()
+        except Renumbered:
+            continue
+
+
+def _shown(
+    sources: Sources, path: str, rules: Sequence[type[Rule]], targets: frozenset[str], skipped: dict[Skipped, None]
+) -> Iterator[Finding]:
     program = Program(sources.project, knowledge(), sources)
     program.run_target(path)
     skipped.update(dict.fromkeys(program.skipped))
+    drafts: list[Draft] = []
     for rule in rules:
         report = RuleReport(rule)
         try:
             rule().check(program, report)
+        except Renumbered:
+            raise
         except Exception as error:  # noqa: BLE001  boundary per rule: a broken rule must not hide the others
             skipped[Skipped(path, f"internal error in {rule.code}: {type(error).__name__}: {error}")] = None
             continue
-        drafts = [draft for draft in report.drafts.values() if draft.site.path in targets]
-        yield from located(drafts, sources)
+        drafts += [draft for draft in report.drafts.values() if draft.site.path in targets]
+    yield from located(drafts, sources)
 
 
 def located(drafts: Sequence[Draft], sources: Sources) -> Iterator[Finding]:
     """Drafts with their positions."""
     sites = {draft.site for draft in drafts} | {step.site for draft in drafts for step in draft.evidence}
     places: dict[tuple[str, int], Span] = {}
-    for path in sorted({site.path for site in sites} & sources.trees.keys()):
-        module, nodes = sources.trees[path]
+    for path in sorted({site.path for site in sites if sources.units.get(site.path) is not None}):
+        module, nodes = sources.tree(path)
         numbers = [site.at for site in sites if site.path == path]
         found = spans(module, path, {nodes[number] for number in numbers})
         places.update({(path, number): found[nodes[number]] for number in numbers if nodes[number] in found})
@@ -158,7 +180,7 @@ def finding(draft: Draft, places: dict[tuple[str, int], Span], sources: Sources)
     )
     fix = None
     if draft.fix is not None:
-        module, nodes = sources.trees[draft.site.path]
+        module, nodes = sources.tree(draft.site.path)
         edits = resolve(draft.fix.edits, module, draft.site.path, lambda number: nodes[number])
         fix = Fix(draft.fix.title, draft.fix.applicability, edits)
     return Finding(

@@ -9,11 +9,12 @@ import libcst as cst
 from analyzer.api import Argument, CallSite, Files, Known, Origin, Ref, Unseen
 from analyzer.engine import values as engine
 from analyzer.engine.events import CallSeen
-from analyzer.engine.program import Program, Sources
+from analyzer.engine.program import Program
+from analyzer.engine.sources import Sources
 from analyzer.engine.trace import Site, Trace
 from analyzer.knowledge.overlays.arguments import ARGV
 from analyzer.knowledge.schema import knowledge
-from analyzer.pipeline import quiet_collector
+from analyzer.pipeline import quiet_collector, seen_again
 from analyzer.positions import spans
 from analyzer.project import Project
 
@@ -24,12 +25,16 @@ def call_sites(
     """See `analyzer.api.call_sites`."""
     with quiet_collector():
         sources = Sources(Project(files))
-        program = Program(sources.project, knowledge(), sources)
-        program.argv, program.wanted = argv, frozenset(callees)
-        state = program.run_main(entry)
-        if not any(program.of(CallSeen)):
-            program.run_rest(entry, state)
-        return _Answer(program, argv).sites()
+
+        def ask() -> tuple[CallSite, ...]:
+            program = Program(sources.project, knowledge(), sources)
+            program.argv, program.wanted = argv, frozenset(callees)
+            state = program.run_main(entry)
+            if not any(program.of(CallSeen)):
+                program.run_rest(entry, state)
+            return _Answer(program, argv).sites()
+
+        return seen_again(ask)
 
 
 class _Answer:
@@ -47,8 +52,9 @@ class _Answer:
 
     def locate(self, sites: set[Site]) -> None:
         """Lines of everything an answer names, one pass per file."""
-        for path in {site.path for site in sites} & self.program.sources.trees.keys():
-            module, nodes = self.program.sources.trees[path]
+        read = self.program.sources.units
+        for path in {site.path for site in sites if read.get(site.path) is not None}:
+            module, nodes = self.program.sources.tree(path)
             wanted: dict[int, cst.CSTNode] = {site.at: nodes[site.at] for site in sites if site.path == path}
             places = spans(module, path, set(wanted.values()))
             for at, node in wanted.items():

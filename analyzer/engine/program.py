@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import ast
 import re
-import warnings
 from collections.abc import Iterator
 from typing import TypeVar
-
-import libcst as cst
 
 from analyzer.engine.events import Backward, Escape, Event, Loop
 from analyzer.engine.hooks import Hook, hooks_of, loops_around
 from analyzer.engine.interpret import Interpreter
 from analyzer.engine.machine import Frame, OutOfBudget
+from analyzer.engine.sources import Sources
 from analyzer.engine.state import GRAD_OFF, TRUE, Base, State
 from analyzer.engine.trace import Site
 from analyzer.engine.values import Class, Func, ObjectId, Ref, Value, truth
 from analyzer.findings import Skipped
 from analyzer.knowledge.schema import Knowledge
-from analyzer.nesting import too_deep
 from analyzer.project import Project
 from analyzer.syntax import ir
-from analyzer.syntax.lower import lower
-from analyzer.syntax.problems import syntax_problem
 from analyzer.syntax.scope import walk
 
 E = TypeVar("E", bound=Event)
@@ -215,143 +209,3 @@ def name_of(func: Func) -> str:
 
 def _order(name: str, called: frozenset[str]) -> int:
     return 0 if name == "__init__" else 2 if name in called else 1
-
-
-class Sources:
-    """The files of the tree, parsed and lowered at most once."""
-
-    def __init__(self, project: Project) -> None:
-        self.project = project
-        self.units: dict[str, ir.Unit | None] = {}
-        self.trees: dict[str, tuple[cst.Module, list[cst.CSTNode]]] = {}
-        self.skipped: dict[str, Skipped] = {}
-
-    def with_changed(self, project: Project, path: str) -> Sources:
-        """The same tree with one file changed: the other files are not parsed again."""
-        changed = Sources(project)
-        changed.units = {known: unit for known, unit in self.units.items() if known != path}
-        changed.trees = {known: tree for known, tree in self.trees.items() if known != path}
-        changed.skipped = {known: note for known, note in self.skipped.items() if known != path}
-        return changed
-
-    def unit(self, path: str) -> ir.Unit | None:
-        """The IR of a file; None, with a note, where it cannot be read."""
-        if path not in self.units:
-            self.units[path] = None
-            self.units[path] = self._lowered(path)
-        return self.units[path]
-
-    def unit_if_cheap(self, path: str, source: bytes) -> None:
-        """A screened-out file is not parsed for its findings; that it is no Python at all is still said."""
-        if too_deep(source):
-            self.skipped[path] = Skipped(path, too_deep(source) or "")
-            return
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                compile(source, path, "exec", ast.PyCF_ONLY_AST, dont_inherit=True)
-        except SyntaxError as error:
-            self.skipped[path] = Skipped(path, f"syntax error at {error.lineno or 1}:{error.offset or 1}")
-        except (ValueError, RecursionError, MemoryError):
-            self.skipped[path] = Skipped(path, "cannot be parsed")
-
-    def _lowered(self, path: str) -> ir.Unit | None:
-        source = self.project.read(path)
-        if source is None:
-            self.skipped[path] = Skipped(path, "cannot be read")
-            return None
-        reason = too_deep(source) or too_long(source)
-        if reason:
-            self.skipped[path] = Skipped(path, reason)
-            return None
-        try:
-            module = cst.parse_module(source)
-            unit, nodes = lower(module, path)
-        except cst.ParserSyntaxError as error:
-            place = f"syntax error at {error.raw_line}:{error.raw_column}"
-            self.skipped[path] = Skipped(path, syntax_problem(source) or place)
-            return None
-        except RecursionError:
-            self.skipped[path] = Skipped(path, "nested too deeply")
-            return None
-        except Exception as error:  # noqa: BLE001  boundary per file: an odd encoding or a parser bug must not end the run
-            self.skipped[path] = Skipped(path, f"cannot be parsed: {type(error).__name__}: {error}"[:200])
-            return None
-        self.trees[path] = (module, nodes)
-        return unit
-
-    def node(self, site: Site) -> cst.CSTNode:
-        """The LibCST node of a site."""
-        return self.trees[site.path][1][site.at]
-
-    def receiver_text(self, site: Site) -> str | None:
-        """``optimizer`` of the call ``optimizer.step()``."""
-        module, nodes = self.trees[site.path]
-        call = nodes[site.at]
-        if isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute) and not call.args:
-            return module.code_for_node(call.func.value)
-        return None
-
-    def called_on(self, site: Site) -> str | None:
-        """``logits`` of the call ``logits.softmax(1)``."""
-        module, nodes = self.trees[site.path]
-        call = nodes[site.at]
-        if isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute):
-            return module.code_for_node(call.func.value)
-        return None
-
-    def callee(self, site: Site) -> tuple[int, str] | None:
-        """The number and the text of ``F.relu`` in the call ``F.relu(x)``."""
-        module, nodes = self.trees[site.path]
-        call, number = nodes[site.at], site.at + 1  # a call's callee is numbered right after it
-        if isinstance(call, cst.Call) and number < len(nodes) and nodes[number] is call.func:
-            return number, module.code_for_node(call.func)
-        return None
-
-    def statement_of(self, site: Site) -> int | None:
-        """The number of the expression statement that a call is, if it is one."""
-        nodes = self.trees[site.path][1]
-        before = nodes[site.at - 1] if site.at else None
-        return site.at - 1 if isinstance(before, cst.Expr) and before.value is nodes[site.at] else None
-
-    def condition(self, site: Site) -> str:
-        """The source of the test of an ``if``, for one that hushes a rule: it accuses nobody."""
-        module, nodes = self.trees[site.path]
-        node = nodes[site.at]
-        return module.code_for_node(node.test) if isinstance(node, cst.If) else ""
-
-    def line_of(self, site: Site) -> int | None:
-        """The number of the simple statement that an expression is a part of: a line can be put before it."""
-        nodes = self.trees[site.path][1]
-        wanted = nodes[site.at]
-        for at in range(site.at - 1, max(-1, site.at - 40), -1):
-            statement = nodes[at]
-            if isinstance(statement, cst.BaseSmallStatement):
-                return at if _holds(statement, wanted) else None
-            if isinstance(statement, cst.BaseCompoundStatement):
-                return None
-        return None
-
-    def argument_text(self, site: Site) -> str | None:
-        """``optimizer`` of the call ``scaler.step(optimizer)``."""
-        module, nodes = self.trees[site.path]
-        call = nodes[site.at]
-        if isinstance(call, cst.Call) and call.args and not call.args[0].star:
-            return module.code_for_node(call.args[0].value)
-        return None
-
-    def text(self, site: Site) -> str:
-        """The source of a site on one line, shortened, without backticks: it will stand between them in Markdown."""
-        module, nodes = self.trees[site.path]
-        text = " ".join(module.code_for_node(nodes[site.at]).replace("`", "'").split())
-        return text if len(text) <= 60 else text[:57] + "…"
-
-
-def _holds(node: cst.CSTNode, wanted: cst.CSTNode) -> bool:
-    return node is wanted or any(_holds(child, wanted) for child in node.children)
-
-
-def too_long(source: bytes) -> str | None:
-    """A reason to skip a file by its size."""
-    limit = 2_000_000
-    return f"longer than {limit // 1_000_000} MB" if len(source) > limit else None

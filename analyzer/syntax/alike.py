@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields, is_dataclass
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 from analyzer.syntax import ir
 
@@ -26,7 +26,7 @@ def difference(one: object, other: object) -> tuple[object, object] | None:
                 return left, right
             work.extend(zip(left, right, strict=True))
         elif is_dataclass(left):
-            work.extend((getattr(left, name), getattr(right, name)) for name in _names(type(left)))
+            work.extend((getattr(left, name), getattr(right, name)) for name in _names(cast(Any, type(left))))
         elif left != right and not (left != left and right != right):  # NaN is alike
             return left, right
     return None

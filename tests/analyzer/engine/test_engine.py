@@ -10,7 +10,8 @@ import pytest
 
 from analyzer.api import Known, Options, Origin, Ref, Unseen, analyze, call_sites
 from analyzer.engine.events import Backward, Event, Step, Store
-from analyzer.engine.program import Program, Sources
+from analyzer.engine.program import Program
+from analyzer.engine.sources import Sources
 from analyzer.findings import Confidence
 from analyzer.knowledge.schema import knowledge, parse
 from analyzer.project import Project

@@ -1,0 +1,111 @@
+"""Python's tree and LibCST's give the same IR, numbers included; where they would not, LibCST's counts."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import libcst as cst
+import pytest
+
+from analyzer.api import Options, analyze
+from analyzer.pipeline import quiet_collector
+from analyzer.syntax import ir, native
+from analyzer.syntax.alike import alike, difference
+from analyzer.syntax.lower import lower
+from tests.analyzer.engine.test_engine import Tree
+
+ROOT = Path(__file__).resolve().parents[2]
+OWN = sorted(ROOT.glob("analyzer/engine/*.py"))
+STANDARD = ("ast", "dataclasses", "enum", "asyncio.base_events")
+FORMS = [
+    "x = a and b and c or (d and e) and not f",
+    "x = (a and b) and c; y = a and (b and c)",
+    "x = a + b * c - (d and e or f) @ g",
+    "x = a < b <= c is not d not in e",
+    "f(a, *b, c=1, *d, **e); f(c=1, *d); f(**e, c=2)",
+    "x[a]; x[a, b]; x[(a, b)]; x[a,]; x[a:b, ::c]; x[()]; x[:]; x[(a)]; x[(a), (b)]",
+    "del a, b; del (a, b); del [a, b]; del a[0], b.c",
+    "x = 'a' 'b' \"c\"; y = b'a' b'b'; z = 'a' f'b{c}d' 'e'; w = f'' ''; v = f'{a}{b}'",
+    "x = f'{{a}}{b!r:>{width}}{c:%Y}\\n'; y = rf'\\n{a}'; z = f'{ a = }|{b=!r}'",
+    "x = 1 if a else 2; y = lambda a, *b, c=1, **d: (a, b); z = lambda: (yield)",
+    "(a, *b), [c, d] = e; for_ = [*a, *b]; x = {*a}; y = {**a, 'b': 1}; z = a, *b",
+    "x = [a for b in c if d if e for f in g]; y = {a: b for c in d}; z = (a for b in c); w = {a for a in b}",
+    "def f(a, /, b: int = 1, *, c=2, d) -> int:\n    global g\n    yield a\n    x = yield from b\n    return x",
+    "@a.b(c)\nasync def f(*args: int, **kw: str):\n    async with a as b, c:\n        await d\n    async for x in y: 1",
+    "@a\nclass A(B, *d, metaclass=C, **e):\n    x: int\n    y: int = 1\n    def f(self): nonlocal_ = 1",
+    "if a:\n    b\nelif c:\n    d\nelse:\n    if e:\n        f\n    else: g",
+    "while a:\n    break\nelse:\n    continue_ = 1\nfor a, b in c:\n    continue\nelse:\n    pass",
+    "try:\n    a\nexcept (B, C) as d:\n    e\nexcept F: g\nexcept:\n    h\nelse:\n    i\nfinally:\n    j",
+    "match a:\n    case B(c, d=e) as f if g: h\n    case [i, *j] | {'k': i, **j}: l\n    case _: m",
+    "import a.b as c, d.e\nfrom . import f as g, h\nfrom .i.j import *\nfrom ..k import (l, m as n,)",
+    "with (a as b, c): pass\nwith a, b as (c, d): pass\nwith (a): pass",
+    "assert a, b; raise A from b; raise; x += 1; x @= y; x = y = z; (w := 1); x = ..., None, True, -1, 1j, 0xf, 1e3",
+    "print(a if b else c, *(d), (yield))\nx = not a; y = ~a; z = +a ** -b",
+    "def f():\n    'text'\n    def g(): nonlocal x; x = 1\n    class H: y = [z for z in w]\n    return",
+]  # fmt: skip
+
+
+def both(source: bytes) -> tuple[ir.Unit, ir.Unit]:
+    """The IR by LibCST and by Python."""
+    with quiet_collector():
+        by_python = native.lowered(source, "a.py")
+        assert by_python is not None
+        return lower(cst.parse_module(source), "a.py")[0], by_python
+
+
+@pytest.mark.parametrize("text", FORMS)
+def test_every_form_is_numbered_alike(text: str) -> None:
+    assert difference(*both(text.encode())) is None
+
+
+def test_our_own_files_are_numbered_alike() -> None:
+    assert [path.name for path in OWN if difference(*both(path.read_bytes()))] == []
+
+
+@pytest.mark.parametrize("name", STANDARD)
+def test_the_standard_library_is_numbered_alike(name: str) -> None:
+    path = Path(warnings.__file__).parent / (name.replace(".", "/") + ".py")
+    source = (path if path.exists() else path.with_suffix("") / "__init__.py").read_bytes()
+    assert difference(*both(source)) is None
+
+
+def test_what_differs_is_seen() -> None:
+    one, other = both(b"x = a[1]")[0], both(b"x = a[2]")[1]
+    assert not alike(one, other)
+    assert difference(one, other) == (1, 2)
+
+
+LOOP = """
+import torch
+model = torch.nn.Linear(1, 1)
+opt = torch.optim.SGD(model.parameters(), lr=0.1)
+total = 0
+for x in torch.utils.data.DataLoader(data):
+    opt.zero_grad()
+    loss = model(x).sum()
+    loss.backward()
+    opt.step()
+    total += loss
+"""
+
+
+def test_where_they_differ_the_tree_that_positions_come_from_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    def shifted(source: bytes, path: str) -> ir.Unit | None:
+        unit = real(b"unexpected = statement\n" + source, path)
+        seen.append(path)
+        return unit
+
+    tree = Tree(train=LOOP)
+    expected = analyze(tree, ["train.py"], Options(select=frozenset({"PF101"}))).findings
+    assert [item.line for item in expected] == [11]
+    real, seen = native.lowered, list[str]()
+    monkeypatch.setattr(native, "lowered", shifted)
+    assert analyze(tree, ["train.py"], Options(select=frozenset({"PF101"}))).findings == expected
+    assert "train.py" in seen
+
+
+def test_syntax_that_this_python_does_not_know_is_read_by_libcst(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = analyze(Tree(train=LOOP), ["train.py"])
+    monkeypatch.setattr(native, "lowered", lambda source, path: None)
+    assert analyze(Tree(train=LOOP), ["train.py"]) == expected
