@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from analyzer.engine import activations
+from analyzer.engine import activations, modes
 from analyzer.engine.forward import Forwards
 from analyzer.engine.machine import Args
 from analyzer.engine.state import State, merge
@@ -219,6 +219,8 @@ class Calls(Forwards):
             answer: Value = special(self, receiver, args, at, state)
             return answer
         self.clears_unknown(method, at)
+        if method.name in {"eval", "train"} and kind != "Module":
+            modes.unseen_switch(self, method, args, at)
         if isinstance(receiver, Unknown) and method.name in activations.OF_TENSORS_ONLY:
             kind = "Tensor"
         row = self.knowledge.row(f"{kind}.{method.name}") if kind else None

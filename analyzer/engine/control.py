@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache
 
+from analyzer.engine import modes
 from analyzer.engine.assign import Assignments
 from analyzer.engine.events import Guard, Loop
 from analyzer.engine.machine import Args, unseen
@@ -45,13 +46,16 @@ class Control(Assignments):
             return self.run(node.body if known else node.orelse, state)
         yes = Guard(self.site(node.at), True, is_periodic(test) or resets_counter(node))
         guards, self.guards = self.guards, (*self.guards, yes)
-        other = state.fork()
+        other, switches = state.fork(), len(self.switches)
         end = self.run(node.body, state)
         self.guards = (*guards, yes.other)
         otherwise = self.run(node.orelse, other)
         # where one branch leaves, the other's condition holds for the rest of the block (`run` ends it there)
         self.guards = guards if (end is None) is (otherwise is None) else (*guards, yes.other if end is None else yes)
-        return merge([end, otherwise])
+        met = merge([end, otherwise])
+        if met is not None and len(self.switches) > switches:
+            modes.choose(self, (end, otherwise), met, switches)
+        return met
 
     def for_(self, node: ir.For, state: State) -> State | None:
         iterable = self.evaluate(node.iter, state)
@@ -78,6 +82,8 @@ class Control(Assignments):
         earlier = self.heads.get(key)
         head = state if earlier is None else merge_two(state, earlier, widening)
         exits: list[State] = []
+        switches = len(self.switches)
+        again: State | None = None
         for number in range(MAX_PASSES):
             del self.events[mark:]
             entered = head.fork()
@@ -96,12 +102,16 @@ class Control(Assignments):
         if outer:
             self.heads[key] = head
         self.loops = outer
-        after = self.run(orelse, head.fork())
+        left = head.fork()
+        if again is not None and len(self.switches) > switches:
+            modes.settle(self, again, left, switches)
+        after = self.run(orelse, left)
         return merge([after, *exits])
 
     def with_(self, node: ir.With, state: State) -> State | None:
         before = state.get(GRAD_OFF)
-        modes: dict[Place, Value] = {}
+        held_modes: dict[Place, Value] = {}
+        managers: list[Ref] = []
         accumulating: list[Guard] = []
         for context, target in node.items:
             earlier = state.fork()
@@ -110,7 +120,8 @@ class Control(Assignments):
             accumulating += self.accumulation(value, context.at)
             if isinstance(value, Stream):  # a generator context of the repository puts modes back when it exits
                 switched = [(obj, "is eval") for obj in state.objects_with("is eval")]
-                modes.update({place: earlier.get(place) or FALSE for place in switched})
+                held_modes.update({place: earlier.get(place) or FALSE for place in switched})
+            managers += [case for case in value.cases if isinstance(case, Ref) and self.obj(case).cls is not None]
             if target is not None:
                 self.assign(target, entered, state, context.at)
         mark = len(self.frame.returns)
@@ -118,8 +129,10 @@ class Control(Assignments):
         end = self.run(node.body, state)
         self.guards = guards
         if end is not None:
-            for place, held in modes.items():
+            for place, held in held_modes.items():
                 end.set(place, held)
+            for manager in managers:
+                self.leave(manager, node.at, end)
         for out in (*([end] if end else []), *(s for _, s in self.frame.returns[mark:])):
             out.set(GRAD_OFF, before or FALSE)
         return end
@@ -154,6 +167,14 @@ class Control(Assignments):
                 continue
             results.append(case)
         return union(results)
+
+    def leave(self, manager: Ref, at: int, state: State) -> None:
+        """Leave a context manager of the repository."""
+        cls = self.obj(manager).cls
+        method = self.class_attribute(cls, "__exit__", state) if cls is not None else None
+        if method is not None:
+            nothing = const(None)
+            self.call(self.bound(method, manager, at, state), Args((nothing, nothing, nothing)), at, state)
 
     def set_grad(self, effect: str, mode: Value | None, state: State) -> None:
         known = True if mode is None else truth(mode)

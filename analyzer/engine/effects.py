@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from analyzer.engine import modes
 from analyzer.engine.data_events import Seeded
 from analyzer.engine.evaluate import Expressions
 from analyzer.engine.events import Backward, CallSeen, Clear, Escape, Step
@@ -47,12 +48,9 @@ class Effects(Expressions):
             self.each_object(subject, lambda ref: self.clear(ref, at, state))
         elif name in {"eval", "train"}:
             wants = const(True) if name == "eval" else self.negated(args.at(0, "mode"))
-            known = truth(wants)
-            note = start(self.site(at), f"`.{name}()` is called here")
-            flag: Value = Scalar("bool") if known is None else const(known, note)
-            self.each_object(subject, lambda ref: self.switch(ref, "is eval", flag, state))
+            self.each_object(subject, lambda ref: modes.switch(self, ref, name, truth(wants), at, state))
         elif name == "requires-grad":
-            flag = self.negated(args.at(0, "requires_grad"))
+            flag: Value = self.negated(args.at(0, "requires_grad"))
             self.each_object(subject, lambda ref: self.switch(ref, "is frozen", flag, state))
         elif name == "seed":
             value = args.at(0, "seed")

@@ -67,6 +67,23 @@ class Forward(Event):
     has_graph: Tri
     mode: Trace | None = None
     on_batch: bool = False
+    modes: tuple[Value, ...] = ()
+    """Every mode that the module may be in here, as far as code seen set it, each with the switch as its trace."""
+    depends: Tri = "maybe"
+    """Whether anything in the module minds the mode (dropout, batch norm, ``self.training``)."""
+    is_frozen: Tri = "no"
+    asleep: frozenset[ObjectId] = frozenset()
+    """The module and those of its parts that came in evaluation mode and that nothing has switched since."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mode(Event):
+    """``eval()`` or ``train()`` of a module; of something unknown where `module` is None. The `trace` is that of the
+    mode it sets."""
+
+    module: ObjectId | None
+    modules: frozenset[ObjectId]
+    is_eval: Tri
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

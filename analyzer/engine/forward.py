@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from analyzer.engine import modes
 from analyzer.engine.events import Forward
 from analyzer.engine.graphs import carries, roots_of
 from analyzer.engine.machine import CONTAINERS, MAX_DEPTH, Args
@@ -39,11 +40,14 @@ class Forwards(Rows):
         result = self.rooted(result, ref, args, at, state)
         has_graph = any(carries(case) for case in self.deep(result, state))
         mode = state.get((ref.obj, "is eval"))
+        is_frozen = state.flag(ref.obj, "is frozen")
         self.emit(
             Forward, at, start(self.site(at), "the forward pass", self.gap_of(ref)), module=ref.obj,
             grad=_TRI[None if is_off is None else not is_off], is_eval=_TRI[state.flag(ref.obj, "is eval")],
             has_graph=_TRI[has_graph], mode=mode.trace if mode else None,
             on_batch=any(isinstance(c, Tensor) and c.is_batch for a in args.all() for c in self.deep(a, state)),
+            modes=mode.cases if mode else (), depends=modes.dependence(self, ref, state), is_frozen=_TRI[is_frozen],
+            asleep=modes.asleep(self, ref, state),
         )  # fmt: skip
         return result
 

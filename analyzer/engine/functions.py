@@ -16,6 +16,7 @@ from analyzer.engine.values import (
     Class,
     External,
     Func,
+    Method,
     ObjectId,
     Ref,
     Scalar,
@@ -43,6 +44,8 @@ class Functions(Control):
                 found = self.class_attribute(base, attr, state) if isinstance(base, Class) else None
                 if found is not None:
                     return self.bound(found, this, at, state)
+            if self.is_module(this) and self.knowledge.row(f"Module.{attr}") is not None:
+                return Method(this, attr, trace=this.trace)
             return External("builtins.super." + attr)
         return super().attribute_of(case, attr, at, state)
 

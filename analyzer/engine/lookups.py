@@ -104,6 +104,7 @@ class Lookups(Uses):
         if obj.kind == "Module" and attr in {"module", "_orig_mod"}:
             return ref
         if obj.kind == "Module" and attr == "training":
+            self.reads_mode.add(ref.obj)
             is_eval = state.flag(ref.obj, "is eval")
             return Scalar("bool") if is_eval is None else const(not is_eval)
         by_use = self.unset(ref, attr, at, state)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from analyzer.engine.events import Event, Forward, Guard, Loop, Step, Store
 from analyzer.engine.state import State
 from analyzer.engine.trace import Gap, Site, Trace, start
-from analyzer.engine.values import Class, Func, ObjectId, Ref, Unknown, Value
+from analyzer.engine.values import Class, Func, ObjectId, Ref, Tri, Unknown, Value
 from analyzer.knowledge.schema import Knowledge
 from analyzer.syntax import ir
 
@@ -46,6 +46,9 @@ class Obj:
     arguments: tuple[tuple[str, Value], ...] = ()
     is_bounded: bool = False
     call: int | None = None
+    born: str = ""
+    """``eval``: a module that comes in evaluation mode. Else, where the text does not show it being made: ``argument``
+    of a caller (``called``: all that is known is that it is called in an evaluation), or result of code ``unseen``."""
 
 
 @dataclass(slots=True)
@@ -92,6 +95,12 @@ class Machine(ABC):
         self.heads: dict[object, State] = {}
         self.constants: dict[ir.Constant, Value] = {}
         self.emptied: dict[ObjectId, set[tuple[Loop, ...]]] = {}
+        self.switches: dict[Trace, int] = {}
+        """Every switch of a mode so far and its number."""
+        self.reads_mode: set[ObjectId] = set()
+        """Modules whose code asks for ``self.training``."""
+        self.depends: dict[ObjectId, Tri] = {}
+        self.births: set[str] = set()
         self.argv: Sequence[tuple[str, Any]] = ()
         self.wanted: frozenset[str] = frozenset()
         self.is_cut = False
@@ -153,6 +162,7 @@ class Machine(ABC):
         obj = self.interned.get(whole)
         facts.setdefault("call", self.interned.get(("call", self.site(at), self.calls)))
         record = Obj(kind, facts.pop("cls", None), self.loops, trace, self.forwards, **facts)
+        self.births.add(record.born)
         if obj is None:
             obj = len(self.objects)
             self.interned[whole] = obj

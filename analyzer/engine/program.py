@@ -13,7 +13,7 @@ from analyzer.engine.machine import Frame, OutOfBudget
 from analyzer.engine.sources import Sources
 from analyzer.engine.state import GRAD_OFF, TRUE, Base, State
 from analyzer.engine.trace import Site
-from analyzer.engine.values import Class, Func, ObjectId, Ref, Value, truth
+from analyzer.engine.values import Class, External, Func, ObjectId, Ref, Value, truth
 from analyzer.findings import Skipped
 from analyzer.knowledge.schema import Knowledge
 from analyzer.project import Project
@@ -36,6 +36,8 @@ class Program(Interpreter):
         self.skipped: list[Skipped] = []
         self.budget_left = BUDGET
         self.entries: dict[Site, str] = {}
+        self.open_entries: set[Site] = set()
+        """Entries of classes that inherit from code that was not read, which may call them."""
 
     def unit(self, path: str) -> ir.Unit | None:
         return self.sources.unit(path)
@@ -123,7 +125,10 @@ class Program(Interpreter):
 
     def run_entry(self, func: Func, this: Value | None, state: State) -> None:
         name = name_of(func)
-        self.entries[Site(func.path, func.node.at)] = name
+        site = Site(func.path, func.node.at)
+        self.entries[site] = name
+        if isinstance(this, Ref) and self.is_open(self.obj(this).cls):
+            self.open_entries.add(site)
         self.forwards, self.loops_outside = 1 if this is not None and name == "forward" else 0, 0
         start = state.fork()
         self.guarded(func.path, lambda: self.entry(func, this, start))
@@ -171,11 +176,26 @@ class Program(Interpreter):
         """An unseen call that a container, or a tensor out of it, is handed to."""
         return next((event for event in self.of(Escape) if tag in event.objects or tag in event.via), None)
 
+    def is_open(self, cls: Class | None, depth: int = 0) -> bool:
+        """Whether a class inherits from code that was not read and that no knowledge row speaks of."""
+        for case in (case for base in (cls.bases if cls is not None else ()) for case in base.cases):
+            if isinstance(case, Class):
+                if depth < 10 and self.is_open(case, depth + 1):
+                    return True
+            elif not isinstance(case, External) or not case.name.startswith(("torch.nn.", "builtins.", "abc.")):
+                return True
+        return False
+
+    def names_entry(self, event: Event, words: re.Pattern[bytes]) -> bool:
+        """Whether an event was reached through an entry that another file of the tree names, beside these words: its
+        caller, which was not seen, may do what they say."""
+        name = self.entries.get(event.calls[0]) if event.calls else None
+        return name is not None and any(self.project.naming(name, event.calls[0].path, words))
+
     def is_called_without_grad(self, event: Event) -> bool:
         """Whether an event was reached through an entry that another file of the tree names, where gradients are
         switched off: its caller, which was not seen, may do so around the call."""
-        name = self.entries.get(event.calls[0]) if event.calls else None
-        return name is not None and any(self.project.naming(name, event.calls[0].path, _GRAD_WORDS))
+        return self.names_entry(event, _GRAD_WORDS)
 
     def function_around(self, site: Site) -> ir.FunctionDef | None:
         """The function whose text a place is in: the innermost one."""

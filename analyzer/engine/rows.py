@@ -78,7 +78,7 @@ class Rows(Effects):
         noun = name.rsplit(".", 1)[-1]
         ref = self.create(
             "row", at, row.returns, f"`{noun}` is created here", name=name, modules=modules,
-            arguments=layers + tuple(args.keywords.items()),
+            arguments=layers + tuple(args.keywords.items()), born=row.born,
         )  # fmt: skip
         if row.effect != "copy":
             self.empty(ref, state)

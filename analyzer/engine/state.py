@@ -168,7 +168,8 @@ def _merge_fields(mine: Fields, theirs: Fields, below: Fields, adjust: Callable[
         if known is value:
             continue
         other = known or below.get(name) or (FALSE if name.startswith("is ") else None)
-        met = value if other is None else adjust(other, value)
+        meet = join if name.startswith("is ") else adjust  # a flag has two values: nothing to widen
+        met = value if other is None else meet(other, value)
         if met is not known:
             new[name] = met
     for name in mine.keys() - theirs.keys():

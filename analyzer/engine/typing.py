@@ -5,12 +5,13 @@ A name decides nothing. An annotation leaves no gap; a use is a convention, and 
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from analyzer.engine.trace import Gap, start
 from analyzer.engine.values import External, Scalar, Stream, Tensor, Unknown, Value
 from analyzer.syntax import ir
-from analyzer.syntax.scope import ASSIGNED, HANDED
+from analyzer.syntax.scope import ASSIGNED, HANDED, dotted
 
 if TYPE_CHECKING:
     from analyzer.engine.machine import Machine
@@ -46,9 +47,12 @@ def parameter_value(machine: Machine, param: ir.Param, node: ir.FunctionDef, sta
         return annotated
     uses = node.uses.get(param.name, frozenset())
     kind = kind_by_use(uses)
+    born = "argument"
+    if kind is None and "()" in uses and "for" not in uses and evaluates(node):
+        kind, born = "Module", "called"
     if kind:
         note = f"`{param.name}` is used as {NOUNS[kind]}"
-        return machine.create(("parameter", param.name), param.at, kind, note, gap=Gap.CONVENTION)
+        return machine.create(("parameter", param.name), param.at, kind, note, gap=Gap.CONVENTION, born=born)
     site = machine.site(param.at)
     if "for" in uses:
         note = f"`{param.name}` is iterated over"
@@ -67,8 +71,18 @@ def _annotated(machine: Machine, param: ir.Param, state: State) -> Value | None:
             return Unknown("a tensor parameter", Gap.UNSEEN)
         kind = _BY_ANNOTATION.get(name) or ("Module" if name.startswith("torch.nn.") else None)
         if kind:
-            return machine.create(("parameter", param.name), param.at, kind, f"`{param.name}` is annotated as a {kind}")
+            note = f"`{param.name}` is annotated as a {kind}"
+            return machine.create(("parameter", param.name), param.at, kind, note, born="argument")
     return None
+
+
+@lru_cache(maxsize=4096)
+def evaluates(node: ir.FunctionDef) -> bool:
+    """Whether a function loops over something with gradients off: what it calls there is a module, for nothing else
+    has gradients to turn off."""
+    names = [*node.uses, *(dotted(d.callee if isinstance(d, ir.Call) else d) or "" for d in node.decorators)]
+    is_off = any(name.rsplit(".", 1)[-1] in {"no_grad", "inference_mode"} for name in names)
+    return is_off and any("for" in how for how in node.uses.values())
 
 
 def kind_by_use(uses: frozenset[str]) -> str | None:
@@ -86,6 +100,11 @@ def kind_by_use(uses: frozenset[str]) -> str | None:
     if uses & _PARAMETER_USES:
         return "Module"
     return "Stepper" if "step" in uses and {use for use in uses if use[0] not in _MOVES} <= _STEPPER_USES else None
+
+
+def is_argument(value: Value) -> bool:
+    """Whether a value is what an unseen caller gave."""
+    return isinstance(value, Unknown) and value.reason.startswith(("a parameter", "argument "))
 
 
 def is_blank(value: Value) -> bool:

@@ -12,7 +12,7 @@ from analyzer.engine.data_events import Restored, reads_in
 from analyzer.engine.machine import Machine
 from analyzer.engine.state import State
 from analyzer.engine.trace import Gap, start
-from analyzer.engine.typing import NOUNS, is_blank, kind_by_use
+from analyzer.engine.typing import NOUNS, is_argument, is_blank, kind_by_use
 from analyzer.engine.values import Class, Func, ObjectId, PyModule, Ref, Tensor, Unknown, Value, union
 from analyzer.syntax import ir
 from analyzer.syntax.scope import ASSIGNED, HANDED, dotted
@@ -42,7 +42,8 @@ class Uses(Machine):
             return value
         if any(is_blank(case) for case in value.cases) and (kind := self.kind_of_name(name, state)):
             note = f"used as {NOUNS[kind]}"
-            ref = self.create(("use", name), at, kind, note, gap=Gap.CONVENTION)
+            born = "argument" if any(is_argument(case) for case in value.cases) else "unseen"
+            ref = self.create(("use", name), at, kind, note, gap=Gap.CONVENTION, born=born)
             if read := reads_in(value.cases):
                 self.emit(Restored, at, start(self.site(at), f"what was read is {note}"), read=read)
             return union(ref if is_blank(case) else case for case in value.cases)
@@ -65,7 +66,7 @@ class Uses(Machine):
         if kind is None or scope is None:
             return None
         note = f"`{name}`, defined elsewhere, is used as {NOUNS[kind]}"
-        ref = self.create(("undefined", name), at, kind, note, gap=Gap.CONVENTION)
+        ref = self.create(("undefined", name), at, kind, note, gap=Gap.CONVENTION, born="unseen")
         state.set((scope, name), ref)
         return ref
 
@@ -76,7 +77,7 @@ class Uses(Machine):
         if kind is None:
             return None
         note = f"`self.{attr}`, set elsewhere, is used as {NOUNS[kind]}"
-        ref = self.create(("unset", attr, owner.obj), at, kind, note, gap=Gap.CONVENTION)
+        ref = self.create(("unset", attr, owner.obj), at, kind, note, gap=Gap.CONVENTION, born="argument")
         state.set((owner.obj, attr), ref)
         return ref
 

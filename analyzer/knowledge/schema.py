@@ -34,6 +34,8 @@ class Row:
     `keeps_activation`: they are those of the input; `bounds`: but raw ones are brought into a range.
     `expects`: what a loss wants as its first input. `params`: names of the positional parameters.
     `random`: the global generators that it seeds (effect ``seed``) or draws from (effect ``draw``).
+    `modes`: ``dependent`` for a module with something that behaves differently in evaluation mode; `born`: ``eval`` for
+    one that comes in that mode.
     """
 
     name: str
@@ -49,6 +51,8 @@ class Row:
     params: tuple[str, ...] = ()
     since: str = ""
     random: tuple[str, ...] = ()
+    modes: str = ""
+    born: str = ""
 
 
 @dataclass(frozen=True, slots=True)

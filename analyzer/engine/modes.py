@@ -1,0 +1,150 @@
+"""Train and evaluation mode: who switches it, which module cares, what holds where paths meet.
+
+The mode is a place of a module (``is eval``): absent where no code seen has set it, else a constant whose trace is the
+switch. A mode that an ``if`` chooses (one branch says train, the other eval) goes together with conditions elsewhere
+that paths here do not keep apart, so it is a scalar: neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from analyzer.engine.events import Mode
+from analyzer.engine.machine import CONTAINERS, Args
+from analyzer.engine.state import State
+from analyzer.engine.trace import start
+from analyzer.engine.values import (
+    Class,
+    Const,
+    External,
+    Method,
+    ObjectId,
+    Ref,
+    Scalar,
+    Tensor,
+    Tri,
+    Unknown,
+    Value,
+    const,
+)
+
+if TYPE_CHECKING:
+    from analyzer.engine.effects import Effects
+    from analyzer.engine.machine import Machine
+
+FLAG = "is eval"
+_TRI: dict[bool | None, Tri] = {True: "yes", False: "no", None: "maybe"}
+_RATES = ("dropout", "drop_rate", "drop_path_rate", "track_running_stats")
+
+
+def switch(machine: Effects, ref: Ref, name: str, is_eval: bool | None, at: int, state: State) -> None:
+    """``eval()`` or ``train(…)`` of a module and its parts."""
+    trace = start(machine.site(at), f"`.{name}()` is called here")
+    machine.switches[trace] = len(machine.switches)
+    value: Value = Scalar("bool") if is_eval is None else const(is_eval, trace)
+    machine.switch(ref, FLAG, value, state)
+    modules = machine.with_parts(frozenset({ref.obj}), state)
+    machine.emit(Mode, at, trace, module=ref.obj, modules=modules, is_eval=_TRI[is_eval])
+
+
+def unseen_switch(machine: Machine, method: Method, args: Args, at: int) -> None:
+    """``eval()`` or ``train()`` of something that is not known: it may be any module."""
+    if isinstance(method.receiver, (Unknown, Method, Tensor)) and not args.positional:
+        is_eval: Tri = "yes" if method.name == "eval" else "no"
+        machine.emit(Mode, at, None, module=None, modules=frozenset(), is_eval=is_eval)
+
+
+def _set_since(machine: Machine, value: Value | None, since: int) -> set[object]:
+    """The modes among the cases of a value that were set by a switch after the first `since` ones."""
+    cases = value.cases if value is not None else ()
+    return {
+        case.value
+        for case in cases
+        if isinstance(case, Const) and case.trace is not None and machine.switches.get(case.trace, -1) >= since
+    }
+
+
+def choose(machine: Machine, ends: Sequence[State | None], met: State, since: int) -> None:
+    """Where the branches of an ``if`` meet: a module that one branch sets to train and the other to eval."""
+    for obj in met.objects_with(FLAG):
+        found: set[object] = set()
+        for end in ends:
+            found |= _set_since(machine, end.get((obj, FLAG)), since) if end is not None else set()
+        if len(found) > 1 and all(end is not None for end in ends):
+            met.set((obj, FLAG), Scalar("bool"))
+
+
+def settle(machine: Machine, again: State, after: State, since: int) -> None:
+    """After a loop that switches modes: what its last pass left. That it ran at least once is taken for granted."""
+    for obj in again.objects_with(FLAG):
+        value = again.get((obj, FLAG))
+        if value is not None and _set_since(machine, value, since):
+            after.set((obj, FLAG), value)
+
+
+def asleep(machine: Effects, ref: Ref, state: State) -> frozenset[ObjectId]:
+    """The module and those of its parts that come in evaluation mode, where no switch was seen since."""
+    if "eval" not in machine.births:
+        return frozenset()
+    parts = machine.with_parts(frozenset({ref.obj}), state)
+    return frozenset(part for part in parts if machine.objects[part].born == "eval" and not _is_set(state, part))
+
+
+def _is_set(state: State, obj: ObjectId) -> bool:
+    value = state.get((obj, FLAG))
+    return value is not None and any(case.trace is not None for case in value.cases)
+
+
+def dependence(machine: Effects, ref: Ref, state: State) -> Tri:
+    """Whether a module has anything in it that behaves differently in evaluation mode."""
+    known = machine.depends.get(ref.obj)
+    if known is not None:
+        return known
+    parts = machine.with_parts(frozenset({ref.obj}), state)
+    answers = {_of_part(machine, part, state) for part in parts}
+    answer: Tri = "yes" if "yes" in answers else "maybe" if "maybe" in answers else "no"
+    if answer == "yes":  # a later pass may show more of the others
+        machine.depends[ref.obj] = answer
+    return answer
+
+
+def _of_part(machine: Effects, part: ObjectId, state: State) -> Tri:
+    obj = machine.objects[part]
+    if part in machine.reads_mode:
+        return "yes"
+    if obj.kind in CONTAINERS:
+        return "no"
+    if obj.name:
+        return _of_library(machine, obj.name, obj.arguments)
+    if obj.cls is None:
+        return "maybe"
+    is_open = any(not _is_read(machine, base) for base in obj.cls.bases)
+    return "maybe" if is_open or _calls_unknown(machine, obj.cls, part, state) else "no"
+
+
+def _of_library(machine: Machine, name: str, arguments: tuple[tuple[str, Value], ...]) -> Tri:
+    row = machine.knowledge.row(name)
+    if row is None:
+        return "maybe"
+    if row.effect == "sequential" and not arguments:  # ``Sequential(*layers)``
+        return "maybe"
+    given = [value for key, value in arguments if key in _RATES]
+    if any(not (isinstance(value, Const) and not value.value) for value in given):
+        return "yes"
+    return "yes" if row.modes == "dependent" else "no"
+
+
+def _is_read(machine: Machine, base: Value) -> bool:
+    """Whether a base class says all about the modes of a module: one of the tree, or a library's whose row does."""
+    if isinstance(base, External):
+        row = machine.knowledge.row(base.name)
+        return base.name.startswith(("torch.nn.", "builtins.", "abc.")) or (row is not None and row.modes == "")
+    return not isinstance(base, Unknown)
+
+
+def _calls_unknown(machine: Effects, cls: Class, part: ObjectId, state: State) -> bool:
+    """Whether the methods of a class call something held in a field of which nothing is known: a module, perhaps."""
+    uses = machine.uses_in_class(cls)
+    unknown = [name for name, value in state.fields(part) if any(isinstance(case, Unknown) for case in value.cases)]
+    return any("()" in uses.get(f"self.{name}", ()) for name in unknown)

@@ -1,0 +1,50 @@
+"""Copies of modules and of their state: what is shared with the original, and what is not."""
+
+from __future__ import annotations
+
+from analyzer.engine.calls import Calls
+from analyzer.engine.machine import CONTAINERS, Args
+from analyzer.engine.state import State
+from analyzer.engine.values import Ref, Scalar, Value, union
+
+MAX_DEPTH = 6
+
+
+def deepcopy(machine: Calls, args: Args, at: int, state: State) -> Value:
+    """``copy.deepcopy(x)``: another module with parts, mode and weights of its own; the entries of a state dict are
+    plain tensors from then on; other values are as good as the original."""
+    value = args.at(0, "x")
+    return Scalar() if value is None else union(_copied(machine, case, at, state, {}) for case in value.cases)
+
+
+def _copied(machine: Calls, case: Value, at: int, state: State, made: dict[int, Ref], depth: int = 0) -> Value:
+    if not isinstance(case, Ref) or depth > MAX_DEPTH:
+        return case
+    if case.obj in made:
+        return made[case.obj]
+    obj = machine.obj(case)
+    if obj.kind == "StateDict":
+        return Scalar()
+    if obj.kind in CONTAINERS and not depth and not any(_is_alias(machine, item) for item in machine.deep(case, state)):
+        return case
+    if obj.kind not in ("Module", *CONTAINERS):
+        return case
+    copy = machine.create(
+        ("copy", case.obj), at, obj.kind, "a copy is made here", cls=obj.cls, name=obj.name, modules=obj.modules,
+        arguments=obj.arguments, element=obj.element, born=obj.born, gap=obj.trace.gap,
+    )  # fmt: skip
+    made[case.obj] = copy
+    machine.empty(copy, state)
+    for name, held in state.fields(case.obj):
+        state.set((copy.obj, name), union(_copied(machine, c, at, state, made, depth + 1) for c in held.cases))
+    if case.obj in machine.reads_mode:
+        machine.reads_mode.add(copy.obj)
+    return copy
+
+
+def _is_alias(machine: Calls, value: Value) -> bool:
+    return isinstance(value, Ref) and machine.obj(value).kind == "StateDict"
+
+
+FUNCTIONS = {"copy.deepcopy": deepcopy}
+METHODS: dict[tuple[str, str], object] = {}

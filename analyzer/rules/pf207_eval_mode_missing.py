@@ -1,0 +1,152 @@
+"""PF207 eval-mode-missing."""
+
+from __future__ import annotations
+
+import re
+
+from analyzer.engine.events import Forward, Loop, Mode
+from analyzer.engine.program import Program
+from analyzer.engine.trace import Gap, Site
+from analyzer.findings import Severity
+from analyzer.rules.base import Report, Rule
+from analyzer.rules.modes import Timeline, before_loop, chain, over_batches, reported_at
+
+_EVAL_WORDS = re.compile(rb"\.eval\(|\.train\(\s*(?:mode\s*=\s*)?False")
+
+
+class EvalModeMissing(Rule):
+    """A model is evaluated in training mode.
+
+    ## Why it matters
+    ``torch.no_grad()`` turns gradients off, not training mode. Dropout goes on dropping and batch norm normalises with
+    the statistics of each evaluation batch, and updates its running statistics with them: the numbers are too low,
+    depend on the batch size, and the validation data leaks into the model.
+
+    ## Example
+    ```python
+    for epoch in range(10):
+        model.train()
+        train_one_epoch(model, train_loader)
+        with torch.no_grad():
+            for x, y in val_loader:
+                correct += (model(x).argmax(1) == y).sum().item()
+    ```
+
+    ## Use instead
+    ```python
+    for epoch in range(10):
+        model.train()
+        train_one_epoch(model, train_loader)
+        model.eval()
+        with torch.no_grad():
+            for x, y in val_loader:
+                correct += (model(x).argmax(1) == y).sum().item()
+    ```
+
+    ## When it stays quiet
+    When ``eval()`` was called anywhere on the way, also by a caller, a context manager or a framework; for modules
+    without dropout, batch norm or ``self.training``; for models that come in evaluation mode (``from_pretrained``);
+    for passes without gradients inside a training loop (teachers, targets, pseudo-labels); where the outputs are thrown
+    away (recomputing the statistics of batch norm).
+
+    ## Fix safety
+    Unsafe: the results of the evaluation change, which is the point, and a later training loop needs ``train()``.
+    """
+
+    code = "PF207"
+    name = "eval-mode-missing"
+    severity = Severity.ERROR
+    since = "0.1"
+
+    def check(self, program: Program, report: Report) -> None:
+        """A forward over batches, gradients off, in a loop that trains nothing, of a module not in evaluation mode."""
+        timeline = Timeline(program)
+        entered: set[tuple[Site, str]] = set()
+        seen: set[tuple[Site, str]] = set()
+        for forward in timeline.forwards:
+            nest = over_batches(forward)
+            if not nest or nest[-1].key in seen or forward.module is None:
+                continue
+            is_first = nest[-1].key not in entered
+            entered.add(nest[-1].key)
+            if not _is_evaluation(timeline, forward, nest):
+                continue
+            if program.objects[forward.module].born == "called" and not is_first:
+                continue  # what is called on outputs may be a loss
+            seen.add(nest[-1].key)
+            gaps = _gaps(timeline, forward)
+            if gaps is None:
+                continue
+            at = reported_at(forward, nest)
+            report(
+                at,
+                f"`{program.sources.text(at)}` evaluates a model that {{is}} still in training mode: dropout goes on "
+                "dropping, and batch norm uses these batches' statistics and keeps them. `no_grad` does not change "
+                "that; call `eval()` first.",
+                because=chain(forward.mode or program.objects[forward.module].trace, nest[-1].trace, forward.trace),
+                gaps=gaps,
+                fix=before_loop(program, forward, nest, "eval"),
+            )
+
+
+def _is_evaluation(timeline: Timeline, forward: Forward, nest: tuple[Loop, ...]) -> bool:
+    if (forward.grad, forward.is_eval) != ("no", "no") or forward.depends == "no" or forward.module is None:
+        return False
+    if nest[-1].kind == "framework" or timeline.backward_within(nest):
+        return False
+    is_thrown_away = timeline.program.sources.statement_of(forward.site) is not None
+    return not is_thrown_away
+
+
+def _gaps(timeline: Timeline, forward: Forward) -> list[Gap] | None:
+    """What the text does not show; None where evaluation mode is what the module came in."""
+    program, module = timeline.program, forward.module
+    assert module is not None
+    born = program.objects[module].born
+    gaps = [Gap.CONVENTION] if forward.depends == "maybe" else []
+    switch = timeline.switch(forward, is_eval=False)
+    here = timeline.at(forward)
+    if switch is not None:
+        gaps += [Gap.UNSEEN] if _is_meant(timeline, switch, forward) else []
+    elif born == "eval":
+        return None
+    elif born in {"argument", "called"}:
+        gaps.append(_of_caller(timeline, forward))
+    elif module not in timeline.trained:
+        gaps.append(Gap.UNSEEN if born == "unseen" else Gap.CONVENTION)
+    since = timeline.at(switch) if switch is not None and timeline.at(switch) < here else 0
+    if any(_is_beside(event, forward) and event.is_eval == "yes" for event in timeline.modes if event.module is None):
+        gaps.append(Gap.UNSEEN)
+    if any(
+        event.function == forward.function and not timeline.backward_within(event.loops[-1:])
+        for event in timeline.handed_over(module, since, here)
+        if not event.loops
+    ):
+        gaps.append(Gap.UNSEEN)
+    return gaps
+
+
+def _is_meant(timeline: Timeline, switch: Mode, forward: Forward) -> bool:
+    """``train()`` right before the evaluation, in its own function: losses that a detector computes in training mode
+    only, dropout wanted (Monte Carlo)."""
+    start, end = timeline.at(switch), timeline.at(forward)
+    if switch.function != forward.function or start > end or timeline.trains_between(start, end):
+        return False
+    assert forward.module is not None
+    return not any(timeline.handed_over(forward.module, start, end))
+
+
+def _is_beside(event: Mode, forward: Forward) -> bool:
+    """Whether something unknown is switched where the evaluation is: in its function, or on the way to it."""
+    return event.function == forward.function or event.calls == forward.calls[: len(event.calls)]
+
+
+def _of_caller(timeline: Timeline, forward: Forward) -> Gap:
+    """The model comes from a caller that was not seen. By convention a function that evaluates sets the mode itself,
+    where the same file shows that modes are minded or that the model is trained."""
+    program = timeline.program
+    path = forward.site.path
+    if program.names_entry(forward, _EVAL_WORDS) or (forward.calls and forward.calls[0] in program.open_entries):
+        return Gap.UNSEEN
+    is_minded = any(event.site.path == path for event in (*timeline.modes, *timeline.steps))
+    return Gap.CONVENTION if is_minded else Gap.UNSEEN
