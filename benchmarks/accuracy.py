@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import math
 import statistics
 import sys
 from collections.abc import Callable, Sequence
@@ -19,15 +20,15 @@ from benchmarks import calibrate
 from benchmarks.measured import Scored, load, score
 
 PAGE = Path(__file__).parent.parent / "docs" / "accuracy.md"
-_HEAD = "| {} | rows | with a number | median error | inside | median width | false-OOM | false-fit |"
+_HEAD = "| {} | rows | with a number | median error | mean error | inside | width | false-OOM | false-fit |"
 _INTRO = """# How accurate the estimates are
 
 Written by `python -m benchmarks.accuracy`; do not edit. Rows: GPU memory that people published, the public half
-of a collection ({rows} runs, {file}). Vision detection and segmentation, video, diffusion and vision-language
-models have no layer program yet and get no number.
+of a collection ({rows} runs, {file}). Diffusion, video, vision-language and encoder-decoder models
+are counted as if their layers were a decoder's, and get wide intervals; point clouds get no number.
 
-*Error*: point against measured. *Inside*: measured within low and high. *Width*: high less low over point.
-*False-OOM*: verdict `exceeds`, but it ran. *False-fit*: verdict `fits`, but it ran out of memory. Quality A is an
+*Error*: point against measured, without sign. *Inside*: measured within low and high. *Width*: high less low over
+point, the median. *False-OOM*: verdict `exceeds`, but it ran. *False-fit*: verdict `fits`, but it ran out of memory. Quality A is an
 instrumented number with a complete configuration, B has inferred fields, C is approximate or incomplete.
 
 The interval was fitted on these rows, so the first tables flatter it. The last one is the honest one: there every
@@ -45,7 +46,7 @@ def table(title: str, items: Sequence[Scored], key: Callable[[Scored], str]) -> 
         f"## By {title}" if title != "all" else "## All rows",
         "",
         _HEAD.format(title),
-        "| --- " + "| ---: " * 7 + "|",
+        "| --- " + "| ---: " * 8 + "|",
     ]
     lines += [f"| {name} | " + " | ".join(line(groups[name])) + " |" for name in sorted(groups)]
     return lines
@@ -66,6 +67,7 @@ def line(items: Sequence[Scored]) -> list[str]:
         str(len(items)),
         str(len(numbers)),
         f"{statistics.median(errors):.1%}" if errors else "",
+        f"{statistics.mean(errors):.1%}" if errors else "",
         _share(inside, len(pairs)),
         f"{statistics.median(widths):.0%}" if widths else "",
         _share(*false_oom(numbers)),
@@ -83,6 +85,36 @@ def false_fit(items: Sequence[Scored]) -> tuple[int, int]:
     """Of the runs that ran out of memory, those we said would fit."""
     died = [item for item in items if item.row["oom"] and item.result.verdict != "unknown"]
     return sum(item.result.verdict == "fits" for item in died), len(died)
+
+
+def _is_near_capacity(item: Scored) -> bool:
+    """Whether what was measured is within a tenth of what a card has: where a verdict is hard."""
+    sizes = [target.usable_bytes for target in item.result.targets if target.usable_bytes]
+    measured = item.measured_bytes
+    return measured is not None and any(0.9 <= measured / size <= 1.1 for size in sizes)
+
+
+def _worst(items: Sequence[Scored], limit: int = 15) -> list[str]:
+    """The rows of quality A and B that lie furthest outside their interval's point, with what was not known."""
+    lines = [
+        "",
+        "## Worst rows of quality A and B",
+        "",
+        "| row | measured GiB | low / point / high | what widened it |",
+    ]
+    lines.append("| --- | ---: | ---: | --- |")
+    found = []
+    for item in items:
+        interval, measured = item.comparable, item.measured_bytes
+        if item.row["quality"] != "C" and interval is not None and measured is not None:
+            found.append((abs(math.log(interval.point / measured)), item, interval, measured))
+    for _, item, interval, measured in sorted(found, key=lambda one: -one[0])[:limit]:
+        ends = " / ".join(f"{size / 2**30:.1f}" for size in (interval.low, interval.point, interval.high))
+        known = [unknown.partition(":")[0] for unknown in item.result.unknowns]
+        why = "shape is guessed" if "resemble" in item.result.model.source or "like" in item.result.model.source else ""
+        reasons = ", ".join(filter(None, [why, *known[:4]]))
+        lines.append(f"| {item.row['id']} | {measured / 2**30:.1f} | {ends} | {reasons} |")
+    return lines
 
 
 def _share(part: int, whole: int) -> str:
@@ -105,11 +137,17 @@ def page() -> str:
     intro = _INTRO.format(rows=len(items), file="`tests/data/measured_peaks_public.jsonl.gz`")
     lines = intro.splitlines()
     lines += table("all", items, lambda item: "every row")
+    gated = [item for item in items if item.row["quality"] != "C"]
+    lines.append(f"| quality A and B | {' | '.join(line(gated))} |")
+    lines.append(
+        f"| of them, within 10 % of a card's size | {' | '.join(line(list(filter(_is_near_capacity, gated))))} |"
+    )
     lines += table("quality", items, lambda item: str(item.row["quality"]))
     lines += table("category", items, lambda item: str(item.row["category"]))
     lines += table("category, quality A and B", [item for item in items if item.row["quality"] != "C"],
                    lambda item: str(item.row["category"]))  # fmt: skip
     lines += _held_out()
+    lines += _worst(items)
     return "\n".join(lines) + "\n"
 
 

@@ -41,6 +41,16 @@ class Point:
     category: str
     ratios: tuple[float, float, float]
 
+    @property
+    def domain(self) -> str:
+        """What categories learn from each other: convolutional networks, guessed shapes, transformers."""
+        return self.category.partition("-")[0] if self.is_rough else "transformer"
+
+    @property
+    def is_rough(self) -> bool:
+        """Whether it says nothing about other kinds of run."""
+        return self.category.startswith(("image", "guessed"))
+
 
 def points(rows: Iterable[dict[str, Any]]) -> list[Point]:
     """The rows that have a number of ours and one that was measured."""
@@ -79,9 +89,11 @@ def quantile(values: Sequence[tuple[float, float]], share: float) -> float:
 
 def fit(rows: Sequence[Point]) -> dict[str, tuple[int, int, float, float, float]]:
     """Category -> (rows, sources, low, point, high)."""
-    table = {"all": _factors(rows, [])}
+    table = {"all": _factors([point for point in rows if not point.is_rough], [])}
     for category in sorted({point.category for point in rows}):
-        table[category] = _factors([point for point in rows if point.category == category], rows)
+        mine = [point for point in rows if point.category == category]
+        kin = [point for point in rows if point.domain == mine[0].domain]
+        table[category] = _factors(mine, kin)
     table["reserved-over-allocated"] = (0, 0, *_RESERVE)
     return table
 

@@ -22,7 +22,9 @@ _READABLE = {
     "attention": "attention implementation", "checkpointing": "gradient checkpointing", "lora_rank": "LoRA rank",
     "lora_targets": "modules with adapters", "facts": "model architecture", "sharding": "sharding",
     "offload": "offload", "grad_accum": "gradient accumulation", "quantization": "quantization",
-    "method": "training method", "loads_whole": "whether the whole model is on one GPU before it is sharded",
+    "method": "training method", "image": "image size", "classes": "number of classes",
+    "companions": "text encoders and other frozen models on the same GPU",
+    "loads_whole": "whether the whole model is on one GPU before it is sharded",
 }  # fmt: skip
 _WORDS = {"checkpointing": "grad_checkpointing", "facts": "model", "loads_whole": "sharded_load"}
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from estimator.memory.setup import Setup
+from estimator.models import images
 from estimator.models.facts import ModelFacts
 from estimator.runconfig import UNSET, RunConfig
 from estimator.sourced import Sourced, Unknown
@@ -60,6 +61,8 @@ def _open(typical: Any, *others: Any, cheapest: tuple[Any, ...] = ()) -> Choice:
 def choices(run: RunConfig, readings: tuple[ModelFacts, ...]) -> Choices:
     """What every word of the run may be, with the models it may be about."""
     task = _task(run)
+    if task == "generate" and readings[0].kind == "dit":  # every denoising step is a forward pass without a cache
+        task = "infer"
     is_training = task == "train"
     method = _method(run, is_training)
     world = _world(run)
@@ -125,6 +128,14 @@ def _shape(run: RunConfig, facts: ModelFacts, is_training: bool) -> Choices:
     limit = facts.max_position or 4096
     lengths = sorted({min(limit, length) for length in ((512, 1024, 2048) if is_training else (512, 2048, 4096))})
     length = _open(lengths[len(lengths) // 2 if is_training else 0], *lengths, cheapest=(min(limit, 64),))
+    if facts.image_net is not None:
+        return {
+            **_image(run, facts.image_net),
+            "micro_batch": _choose(run.micro_batch, batch, batch),
+            "seq_len": _fixed(1),
+        }
+    if facts.kind == "dit":
+        return {**_latent(run, facts), "micro_batch": _choose(run.micro_batch, batch, batch)}
     if facts.kind == "vit":
         length = _image_tokens(run, facts)
     elif not is_training and run.max_context.is_known:
@@ -132,6 +143,41 @@ def _shape(run: RunConfig, facts: ModelFacts, is_training: bool) -> Choices:
     else:
         length = _choose(run.seq_len, length, length)
     return {"micro_batch": _choose(run.micro_batch, batch, batch), "seq_len": length}
+
+
+def _image(run: RunConfig, net: images.ImageNet) -> Choices:
+    """Pixels of one image, and classes: the id names neither."""
+    usual = {"classify": ((224, 224),), "detect": ((800, 1333), (640, 640)), "segment": ((512, 512), (512, 1024))}[
+        net.task
+    ]
+    if not isinstance(run.image_size.value, Unknown):
+        sizes: Choice = _fixed(images.padded(net, *run.image_size.value))
+        classes = images.classes_of(net, sizes.typical)
+    else:
+        sizes = _open(*usual, cheapest=((64, 64),))
+        classes = images.classes_of(net)
+    return {"image": sizes, "classes": Choice(classes[0], classes, (2,), len(classes) > 1)}
+
+
+_LATENT_SIDE = 16  # pixels per token: an autoencoder divides by eight, patches by two (SD3, FLUX, CogVideoX)
+_PROMPT_TOKENS = 512
+_TEXT_ENCODER = 4_900_000_000  # T5-XXL, which most transformers of this size read; smaller ones read CLIP
+_SMALL_ENCODERS = 350_000_000  # CLIP's text encoders and the autoencoder
+
+
+def _latent(run: RunConfig, facts: ModelFacts) -> Choices:
+    """Tokens of a latent image or video beside the prompt's, and the frozen models on the same device: an id names
+    neither."""
+    if run.seq_len.is_known:
+        length = Choice(run.seq_len.value)
+    elif not isinstance(run.image_size.value, Unknown):
+        height, width = run.image_size.value
+        tokens = max(height // _LATENT_SIDE, 1) * max(width // _LATENT_SIDE, 1) + _PROMPT_TOKENS
+        length = _open(tokens, 13 * tokens, cheapest=(tokens - _PROMPT_TOKENS,))
+    else:
+        length = _open(4096, 1024, 17_776, cheapest=(64,))
+    beside = _TEXT_ENCODER if facts.params > 1_500_000_000 else _SMALL_ENCODERS
+    return {"seq_len": length, "companions": _open(0, beside)}
 
 
 def _image_tokens(run: RunConfig, facts: ModelFacts) -> Choice:

@@ -50,10 +50,12 @@ def _residuals() -> dict[str, Residual]:
 
 def category_of(setup: Setup) -> str:
     """The kind of run whose residuals belong together."""
+    if setup.facts.is_guessed:
+        return "guessed-shape" if setup.is_training else "guessed-inference"
     if not setup.is_training:
         return f"{setup.task}-quantized" if setup.quantized_bytes is not None else setup.task
-    if setup.facts.is_guessed:
-        return "guessed-shape"
+    if setup.facts.image_net is not None:
+        return f"image-{setup.facts.image_net.task}"
     if setup.facts.kind != "decoder":
         return setup.facts.kind
     kind = "full" if setup.method == "full" else "adapter"

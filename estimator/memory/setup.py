@@ -52,6 +52,9 @@ class Setup:
     loads_whole: bool  # the model is put on the device before it is sharded
     prompt_share: float  # of the context: nobody says how much is prompt and how much is generated
     architecture: str
+    image: tuple[int, int] = (0, 0)  # height and width in pixels, of a network that reads images
+    classes: int = 0  # that its loss tells apart
+    companions: int = 0  # parameters of frozen 16-bit models beside it: text encoders, an autoencoder
 
     @property
     def is_training(self) -> bool:
@@ -61,7 +64,8 @@ class Setup:
     @property
     def is_amp(self) -> bool:
         """Whether weights are fp32 and an autocast (or FSDP mixed precision) computes in 16 bits."""
-        return self.precision.startswith("amp") or (self.precision == "fp8" and self.is_training)
+        is_fp8 = self.precision == "fp8" and self.is_training and not self.is_frozen
+        return self.precision.startswith("amp") or is_fp8
 
     @property
     def weight_bytes(self) -> float:
@@ -88,7 +92,8 @@ class Setup:
         """Bytes of one quantised block parameter; None where nothing is quantised."""
         if self.quantization is not None:
             return _QUANTIZED_BYTES[self.quantization]
-        return _QUANTIZED_BYTES["fp8"] if self.precision == "fp8" and not self.is_training else None
+        is_stored = self.precision == "fp8" and (not self.is_training or self.is_frozen)
+        return _QUANTIZED_BYTES["fp8"] if is_stored else None
 
     @property
     def has_master(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from estimator.memory import activations, collectives, generation, loss, runtime, weights
+from estimator.memory import activations, collectives, generation, images, loss, runtime, weights
 from estimator.memory.setup import Setup
 from estimator.report import Moment, Term
 
@@ -12,7 +12,10 @@ from estimator.report import Moment, Term
 @lru_cache(maxsize=2048)
 def timeline(setup: Setup) -> tuple[Moment, ...]:
     """Every moment of a run in order. Terms of zero bytes are left out."""
-    moments = _training(setup) if setup.is_training else _inference(setup)
+    if setup.facts.image_net is not None:
+        moments = _training_on_images(setup) if setup.is_training else _images_alone(setup)
+    else:
+        moments = _training(setup) if setup.is_training else _inference(setup)
     return tuple(Moment(name, tuple(term for term in terms if term.num_bytes)) for name, terms in moments)
 
 
@@ -50,6 +53,27 @@ def _inference(setup: Setup) -> list[tuple[str, list[Term]]]:
         return [("model load", held), ("prefill", prefill), ("decode", decode)]
     forward = [*held, collectives.gathered(setup), generation.forward_working_set(setup), loss.logits(setup)]
     return [("model load", held), ("forward", forward)]
+
+
+def _training_on_images(setup: Setup) -> list[tuple[str, list[Term]]]:
+    model, state, scratch = weights.weights(setup), weights.optimizer_state(setup), runtime.workspace(setup)
+    held, grads = [model, state, scratch, collectives.buckets(setup)], weights.gradients(setup)
+    kept, read = images.kept(setup), images.outputs(setup)
+    forward = [*held, *([grads] if setup.grad_accum > 1 else []), kept, collectives.gathered(setup)]
+    return [
+        ("model load", [model, collectives.unsharded_weights(setup), scratch]),
+        ("forward end", [*forward, read, images.passing(setup)]),
+        ("box matching", [*forward, read, images.matching(setup)]),
+        ("loss backward", [*forward, read, images.loss_temporaries(setup)]),
+        ("deepest backward", [*forward, images.working(setup)]),
+        ("backward end", [*held, grads, images.passing(setup)]),
+        ("optimizer step", [*held, grads, weights.step_temporaries(setup)]),
+    ]
+
+
+def _images_alone(setup: Setup) -> list[tuple[str, list[Term]]]:
+    held = [weights.weights(setup), runtime.workspace(setup)]
+    return [("model load", held), ("forward", [*held, images.passing(setup), images.outputs(setup)])]
 
 
 def _activation_terms(setup: Setup) -> tuple[Term, Term]:

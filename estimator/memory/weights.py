@@ -42,6 +42,7 @@ def weights(setup: Setup) -> Term:
     total /= weight_sharding(setup)
     if setup.method in ("lora", "qlora", "other") and setup.is_training:
         total += setup.trainable_params * setup.weight_bytes / weight_sharding(setup)
+    total += 2 * setup.companions
     formula = (
         f"{setup.block_params:,} in layers x {per_block:g} B + {setup.embedding_params:,} x {setup.weight_bytes:g} B"
     )

@@ -7,17 +7,22 @@ from dataclasses import dataclass, replace
 from estimator.models.facts import (
     ModelFacts,
     decoders_near,
+    find_image_net,
     find_model,
     from_arch,
     is_listed,
     nearest_models,
     params_of,
+    rough_model,
+    transformers_near,
 )
 from estimator.runconfig import RunConfig
 from estimator.sourced import Unknown
 
-_NO_PROGRAM = ("video", "diffusion", "3d", "vision", "vlm", "rlhf", "enc-dec", "speech", "audio")
-"""Categories whose members are not a stack of text decoder layers: a size says nothing about their activations."""
+_PIXELS = ("video", "diffusion")
+"""Categories whose models are transformers over patches of latent images."""
+_NO_PROGRAM = ("3d", "vision", "speech", "audio")
+"""Categories whose members are not a stack of transformer layers: a size says nothing about their activations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +40,8 @@ def choose_model(run: RunConfig) -> ModelChoice:
     """By id, then by spelled-out shape, then by size alone."""
     name = None if isinstance(run.model.value, Unknown) else run.model.value
     category = "" if isinstance(run.category.value, Unknown) else run.category.value
+    if name is not None and find_model(name) is None and (facts := find_image_net(name)) is not None:
+        return ModelChoice((facts,), name, facts.params, facts.source)
     if category.startswith(_NO_PROGRAM) and (name is None or find_model(name) is None):
         return ModelChoice((), name, None, "", f"{category} models have no layer program yet")
     params = None if isinstance(run.params.value, Unknown) else run.params.value
@@ -49,12 +56,16 @@ def choose_model(run: RunConfig) -> ModelChoice:
     size = params or listed
     if (spelled := from_arch(arch, size, name)) is not None and not run.image_size.is_known:
         return ModelChoice((spelled,), name, spelled.params, spelled.source)
+    if name is not None and (rough := rough_model(name)) is not None:
+        return ModelChoice((rough,), name, rough.params, rough.source)
     if name is not None and is_listed(name):
         return ModelChoice((), name, size, "models table", f"{name}: its family has no layer program yet")
-    if size is None or run.image_size.is_known:
+    is_pixels = category.startswith(_PIXELS)
+    if size is None or (run.image_size.is_known and not is_pixels):
         return ModelChoice((), name, size, "", _unknown_model(name))
     source = f"size from {run.params.origin}; shape like public models of that size"
-    return ModelChoice(tuple(replace(item, id=name) for item in decoders_near(size)), name, size, source)
+    near = transformers_near(size) if is_pixels else decoders_near(size)
+    return ModelChoice(tuple(replace(item, id=name) for item in near), name, size, source)
 
 
 def _unknown_model(name: str | None) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
+from estimator.models import images
 from estimator.tables import number, rows
 
 _REQUIRED = ("hf_id", "family", "params_total", "layers", "hidden", "heads", "vocab", "source")
@@ -55,6 +56,7 @@ class ModelFacts:
     image: int = 0
     is_guessed: bool = False
     stored_as: str | None = None  # the quantisation its published weights have
+    image_net: images.ImageNet | None = None  # a convolutional network, counted map by map
 
     def __hash__(self) -> int:
         """Over what tells models apart: readings are looked up by it many thousand times per suggestion."""
@@ -100,6 +102,18 @@ def find_model(name: str) -> ModelFacts | None:
     if row["hf_id"].lower() != key:
         facts = replace(facts, source=f"{facts.source}; read as {row['hf_id']}")
     return replace(facts, stored_as=_storage_of(key) or facts.stored_as)
+
+
+def find_image_net(name: str) -> ModelFacts | None:
+    """The facts of a convolutional network, detector or segmenter that an id names."""
+    net = images.find(name)
+    if net is None:
+        return None
+    cost = images.cost(net, images.USUAL_SIDE, images.USUAL_SIDE, images.classes_of(net)[0])
+    return ModelFacts(
+        id=name, kind="image", params=cost.params, layers=max(cost.blocks, 1), hidden=1, heads=1, kv_heads=1,
+        head_dim=1, ffn=1, vocab=0, source=f"layer program: {images.describe(net)}", image_net=net,
+    )  # fmt: skip
 
 
 def _storage_of(name: str) -> str | None:
@@ -158,6 +172,26 @@ def decoders_near(params: int, limit: int = 8) -> list[ModelFacts]:
     for facts in dense:
         shapes.setdefault((facts.layers, facts.hidden, facts.ffn, facts.vocab), facts)
     return [_scaled(facts, params) for facts in list(shapes.values())[:limit]]
+
+
+def transformers_near(params: int) -> list[ModelFacts]:
+    """What a diffusion transformer of that size plausibly looks like: blocks of a decoder, without a vocabulary."""
+    return [replace(facts, kind="dit", vocab=0, is_gated=False) for facts in decoders_near(params, limit=4)]
+
+
+def rough_model(name: str) -> ModelFacts | None:
+    """A listed model whose layers differ from a program's (latent or linear attention, cross attention, a vision tower
+    beside them), counted as if they did not: `is_guessed`, so that nobody takes it for more."""
+    exact, short, stem = _index()
+    key = name.strip().lower()
+    row = exact.get(key) or short.get(key.rsplit("/", 1)[-1]) or stem.get(_stem(key))
+    if row is None:
+        return None
+    kind = "dit" if "diffus" in row["source"] else "decoder" if row["vocab"] else "encoder"
+    facts = _facts_as(row, kind)
+    if facts is None:
+        return None
+    return replace(facts, is_guessed=True, source=f"{facts.source}; its layers only resemble those of the program")
 
 
 def from_arch(arch: Mapping[str, int | bool], params: int | None, name: str | None) -> ModelFacts | None:
@@ -245,16 +279,19 @@ def _first_int(text: str) -> int:
 def _facts(row: dict[str, str]) -> ModelFacts | None:
     """None for a family without a layer program, or a row that does not say its shape."""
     kind = _kind(row)
-    if kind == "other":
-        return None
-    layers, hidden, heads = (int(number(row, name) or 0) for name in ("layers", "hidden", "heads"))
+    return None if kind == "other" else _facts_as(row, kind)
+
+
+def _facts_as(row: dict[str, str], kind: str) -> ModelFacts | None:
+    layers = sum(map(int, re.findall(r"\d+", row["layers"]))) if kind == "dit" else _depth(row)
+    hidden, heads = _first_int(row["hidden"]), _first_int(row["heads"])
     if not (layers and hidden and heads):
         return None
     family = _families().get(row["family"], {"norms": "2", "qk_norm": "", "is_parallel": "", "stored_as": ""})
     active = number(row, "params_active")
     return ModelFacts(
         id=row["hf_id"], kind=kind, params=int(number(row, "params_total") or 0), layers=layers, hidden=hidden,
-        heads=heads, kv_heads=int(number(row, "kv_heads") or heads),
+        heads=heads, kv_heads=_first_int(row["kv_heads"]) or heads,
         head_dim=_first_int(row["head_dim"]) or hidden // heads,
         ffn=int(number(row, "ffn_intermediate") or 4 * hidden), vocab=int(number(row, "vocab") or 0),
         source=f"models table: {row['source'][:80]}", params_active=int(active) if active else None,
@@ -267,6 +304,12 @@ def _facts(row: dict[str, str]) -> ModelFacts | None:
         max_position=int(number(row, "max_position") or 0) or None, patch=_setting(row, "patch"),
         image=_setting(row, "image"),
     )  # fmt: skip
+
+
+def _depth(row: dict[str, str]) -> int:
+    """Layers of a stack; of both stacks where there is an encoder beside the decoder."""
+    stacks = [int(number) for number in re.findall(r"(?:enc|dec)_layers=(\d+)", row["enc_dec"])]
+    return sum(stacks) if len(stacks) == 2 else _first_int(row["layers"])
 
 
 def _setting(row: dict[str, str], name: str) -> int:

@@ -1,0 +1,169 @@
+"""Image networks by name: which backbone, neck and head an id means, and what one image of a size costs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from estimator.models.backbones import BUILDERS, Training
+from estimator.models.detectors import detector
+from estimator.models.feature_maps import Map, Tape
+from estimator.models.segmenters import segmenter
+from estimator.tables import document
+
+
+@dataclass(frozen=True, slots=True)
+class ImageNet:
+    """One network: indices into the rows of ``vision.toml``, and what the id itself says."""
+
+    name: str
+    backbone: int
+    head: int | None
+    framework: int
+    sizes: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def task(self) -> str:
+        """``classify``, ``detect`` or ``segment``."""
+        return "classify" if self.head is None else str(_rows("head")[self.head]["task"])
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Of one image: parameters and those trained, elements kept for backward, of them operands of trained layers,
+    int64 positions, elements of the maps that the loss reads, the widest map, and blocks for checkpointing."""
+
+    params: int
+    trained: int
+    kept: int
+    operands: int
+    indices: int
+    outputs: int
+    widest_output: int
+    widest: int
+    candidates: int
+    blocks: int
+    block_inputs: int
+    widest_block: int
+
+
+def find(name: str) -> ImageNet | None:
+    """The network that an id names, or None: the table's patterns are tried in order, the head's, then the
+    backbone's."""
+    text = re.sub(r"[\s/_\-]+", "_", name.strip().lower())
+    framework = next(index for index, row in enumerate(_rows("framework")) if re.search(row["pattern"], text or "_"))
+    head = _first("head", text)
+    if head is None and _rows("framework")[framework].get("is_never_classifier"):
+        return None
+    backbone = _first("backbone", text)
+    if backbone is None and head is not None:
+        standard = _rows("head")[head[0]].get("backbone")
+        backbone = _first("backbone", standard) if standard else None
+    if backbone is None or (head is None and not _rows("backbone")[backbone[0]].get("is_classifier", True)):
+        return None
+    said = [item for found in (head, backbone) if found for item in found[1].items() if item[1]]
+    sizes = {key: int(value) if value.isdigit() else 1 for key, value in said}
+    return ImageNet(name, backbone[0], head[0] if head else None, framework, tuple(sorted(sizes.items())))
+
+
+USUAL_SIDE = 224
+_CLASSES = {"classify": (1000,), "detect": (80,), "segment": (21, 19, 150)}
+
+
+def classes_of(net: ImageNet, size: tuple[int, int] | None = None) -> tuple[int, ...]:
+    """How many classes a network of this task plausibly has, the likeliest first: ImageNet; COCO; Pascal VOC,
+    Cityscapes, ADE20K. Segmenters are trained on crops whose size belongs to a dataset."""
+    if net.task == "segment" and size is not None:
+        for row in _rows("dataset"):
+            if list(size) in row["sizes"]:
+                return tuple(row["classes"])
+    return _CLASSES[net.task]
+
+
+def describe(net: ImageNet) -> str:
+    """The sources of its parts."""
+    parts = [_rows("backbone")[net.backbone]]
+    if net.head is not None:
+        parts.append(_rows("head")[net.head])
+    return "; ".join(dict.fromkeys(str(part["source"]) for part in parts))
+
+
+def padded(net: ImageNet, height: int, width: int) -> tuple[int, int]:
+    """The size a batch is padded to: detectors pad to multiples of 32, the stride of their coarsest backbone map."""
+    if net.task != "detect":
+        return height, width
+    return -(-height // 32) * 32, -(-width // 32) * 32
+
+
+def _first(table: str, text: str) -> tuple[int, dict[str, str]] | None:
+    for index, row in enumerate(_rows(table)):
+        if match := re.search(rf"(?:^|_){row['pattern']}(?=_|$|\.)", text):
+            return index, match.groupdict()
+    return None
+
+
+def _rows(table: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = document("vision")[table]
+    return found
+
+
+@lru_cache(maxsize=256)
+def cost(net: ImageNet, height: int, width: int, classes: int) -> Cost:
+    """What one image of `height` x `width` pixels costs."""
+    tape, image = Tape(), Map(3, height, width)
+    spec = _spec(net)
+    stages = BUILDERS[spec["builder"]](tape, image, spec, _training(net))
+    if net.head is None:
+        _classify(tape, stages[-1], spec, classes)
+    else:
+        head = {**_rows("head")[net.head], **_rows("framework")[net.framework].get("head", {})}
+        if net.task == "detect":
+            detector(tape, stages, {**spec, **head})
+        else:
+            segmenter(tape, image, stages, head, classes)
+    return Cost(
+        params=tape.params, trained=tape.trained, kept=tape.kept, operands=tape.operands, indices=tape.indices,
+        outputs=sum(each.elements for each in tape.outputs),
+        widest_output=max((each.elements for each in tape.outputs), default=0), widest=tape.widest,
+        candidates=tape.candidates, blocks=tape.blocks,
+        block_inputs=tape.block_inputs, widest_block=tape.widest_block,
+    )  # fmt: skip
+
+
+def _spec(net: ImageNet) -> dict[str, Any]:
+    """The backbone's row, what the head or the framework changes of it, and the numbers in the id."""
+    row, framework = _rows("backbone")[net.backbone], _rows("framework")[net.framework]
+    head: Mapping[str, Any] = {} if net.head is None else _rows("head")[net.head]
+    changed = {**row, **framework.get("backbone", {}), **head.get("changes", {})}
+    for mark, change in _marks(net, changed):
+        if re.search(mark, net.name.lower()):
+            changed.update(change)
+    for key, value in net.sizes:
+        changed[key] = value / 100 if key.endswith("_percent") else value
+    return changed
+
+
+def _marks(net: ImageNet, spec: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
+    rows = [row for row in _rows("mark") if row["builder"] == spec["builder"] and net.task in row["tasks"]]
+    return [(row["pattern"], row["changes"]) for row in rows]
+
+
+def _training(net: ImageNet) -> Training:
+    row = _rows("framework")[net.framework]
+    found: Mapping[str, Any] = row.get(net.task, {})
+    strides_first = any(re.search(mark, net.name.lower()) for mark in row.get("strides_first", []))
+    frozen = int(found.get("frozen_stages", -1))
+    if _rows("backbone")[net.backbone]["builder"] == "hrnet":
+        frozen = -1
+    return Training(frozen_stages=frozen, norm=str(found.get("norm", "batch")), strides_first=strides_first)
+
+
+def _classify(tape: Tape, last: Map, spec: Mapping[str, Any], classes: int) -> None:
+    """Pooling to one vector (VGG: to 7x7), and linear layers."""
+    width = last.channels * spec.get("pooled", 1) ** 2
+    for hidden in spec.get("hidden", ()):
+        width = tape.linear(1, width, hidden, act="relu")
+    tape.linear(1, width, classes)
