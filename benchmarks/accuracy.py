@@ -28,8 +28,8 @@ of a collection ({rows} runs, {file}). Diffusion, video, vision-language and enc
 are counted as if their layers were a decoder's, and get wide intervals; point clouds get no number.
 
 *Error*: point against measured, without sign. *Inside*: measured within low and high. *Width*: high less low over
-point, the median. *False-OOM*: verdict `exceeds`, but it ran. *False-fit*: verdict `fits`, but it ran out of memory. Quality A is an
-instrumented number with a complete configuration, B has inferred fields, C is approximate or incomplete.
+point, the median. *False-OOM*: verdict `exceeds`, but it ran. *False-fit*: verdict `fits`, but it ran out of memory.
+Quality A is an instrumented number with a complete configuration, B has inferred fields, C is approximate or incomplete.
 
 The interval was fitted on these rows, so the first tables flatter it. The last one is the honest one: there every
 source is scored with a table fitted on the other sources.
