@@ -63,6 +63,7 @@ def _result(finding: Finding, number: int | None, mark: str) -> Json:
         "level": finding.severity.value,
         "message": {"text": finding.message},
         "locations": [{"physicalLocation": {**_file(finding.path), "region": _region(finding.span)}}],
+        "codeFlows": [{"threadFlows": [{"locations": list(_flow(finding))}]}],
         "relatedLocations": [_step(at, step) for at, step in enumerate(finding.evidence)],
         "partialFingerprints": {"preflight/v1": mark},
         "rank": _RANKS[finding.confidence.value],
@@ -89,6 +90,19 @@ def _step(number: int, step: Evidence) -> Json:
     region = {"startLine": step.line, "startColumn": step.column + 1}
     place = {**_file(step.path), "region": region}
     return {"id": number, "physicalLocation": place, "message": {"text": step.note}}
+
+
+def _flow(finding: Finding) -> Iterable[Json]:
+    """The evidence in its order, then the finding itself."""
+    steps = [_step(number, step) for number, step in enumerate(finding.evidence)]
+    place = {**_file(finding.path), "region": _region(finding.span)}
+    steps.append({"id": len(steps), "physicalLocation": place, "message": {"text": finding.message}})
+    for number, step in enumerate(steps, 1):
+        yield {
+            "location": step,
+            "executionOrder": number,
+            "importance": "essential" if step is steps[-1] else "important",
+        }
 
 
 def _not_analysed(item: Skipped) -> Json:

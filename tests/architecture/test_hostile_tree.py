@@ -47,7 +47,7 @@ _ANSWERS = {
     ("estimate", "launch.slurm", "--format", "json"): '"gpt2"',
     ("estimate", "--params", "1B", "--gpu-memory", "80GiB", "--format", "json"): '"peak_gib"',
     ("rules",): "PF101  graph-retention",
-    ("explain", "TG001"): "# PF101 graph-retention",
+    ("explain", "TG001"): "PF101 graph-retention",
     ("gpus", "a100"): "A100",
     ("instances", "p4d"): "p4d",
     ("models", "llama"): "lama",

@@ -302,5 +302,5 @@ def test_rules_and_explain(tmp_path: Path) -> None:
     assert {"PF101", "PF102", "PF201", "PF204"} <= {rule["code"] for rule in rules}
     pages = {preflight("explain", word, cwd=tmp_path).stdout for word in ("PF101", "tg001", "graph-retention")}
     assert len(pages) == 1
-    assert pages.pop().startswith("# PF101 graph-retention\n")
+    assert pages.pop().startswith("PF101 graph-retention\n")
     assert preflight("explain", "nothing-like-it", cwd=tmp_path).returncode == 2

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import jsonschema
@@ -42,132 +44,13 @@ def read(path: str) -> bytes | None:
 
 # --- SARIF ------------------------------------------------------------------------------------------------------
 
-_TEXT = {"type": "object", "required": ["text"], "properties": {"text": {"type": "string", "minLength": 1}}}
-_REGION = {
-    "type": "object",
-    "required": ["startLine"],
-    "additionalProperties": False,
-    "properties": {
-        name: {"type": "integer", "minimum": 1} for name in ("startLine", "startColumn", "endLine", "endColumn")
-    },
-}
-_ARTIFACT = {
-    "type": "object",
-    "required": ["uri"],
-    "properties": {"uri": {"type": "string", "pattern": r"^[A-Za-z0-9_.~/%:@!$&'()*+,;=-]+$"}},
-}
-_PHYSICAL = {
-    "type": "object",
-    "required": ["artifactLocation"],
-    "additionalProperties": False,
-    "properties": {"artifactLocation": _ARTIFACT, "region": _REGION},
-}
-_LOCATION = {
-    "type": "object",
-    "required": ["physicalLocation"],
-    "additionalProperties": False,
-    "properties": {"id": {"type": "integer", "minimum": 0}, "physicalLocation": _PHYSICAL, "message": _TEXT},
-}
-_LEVEL = {"enum": ["none", "note", "warning", "error"]}
-_RULE = {
-    "type": "object",
-    "required": ["id", "shortDescription", "help", "defaultConfiguration"],
-    "additionalProperties": False,
-    "properties": {
-        "id": {"type": "string"},
-        "name": {"type": "string", "pattern": "^[A-Z][A-Za-z0-9]+$"},
-        "shortDescription": _TEXT,
-        "fullDescription": _TEXT,
-        "help": _TEXT,
-        "defaultConfiguration": {"type": "object", "properties": {"level": _LEVEL}},
-        "properties": {"type": "object", "properties": {"tags": {"type": "array", "uniqueItems": True}}},
-    },
-}
-_REPLACEMENT = {
-    "type": "object",
-    "required": ["deletedRegion"],
-    "properties": {"deletedRegion": _REGION, "insertedContent": _TEXT},
-}
-_FIX = {
-    "type": "object",
-    "required": ["artifactChanges"],
-    "properties": {
-        "description": _TEXT,
-        "artifactChanges": {
-            "type": "array",
-            "minItems": 1,
-            "items": {
-                "type": "object",
-                "required": ["artifactLocation", "replacements"],
-                "properties": {
-                    "artifactLocation": _ARTIFACT,
-                    "replacements": {"type": "array", "minItems": 1, "items": _REPLACEMENT},
-                },
-            },
-        },
-    },
-}
-_RESULT = {
-    "type": "object",
-    "required": ["message", "ruleId", "locations", "partialFingerprints"],
-    "additionalProperties": False,
-    "properties": {
-        "ruleId": {"type": "string"},
-        "ruleIndex": {"type": "integer", "minimum": 0},
-        "level": _LEVEL,
-        "message": _TEXT,
-        "locations": {"type": "array", "minItems": 1, "maxItems": 1, "items": _LOCATION},
-        "relatedLocations": {"type": "array", "uniqueItems": True, "items": _LOCATION},
-        "partialFingerprints": {"type": "object", "additionalProperties": {"type": "string"}},
-        "fixes": {"type": "array", "items": _FIX},
-        "rank": {"type": "number", "minimum": 0, "maximum": 100},
-        "properties": {"type": "object"},
-    },
-}
-_NOTIFICATION = {
-    "type": "object",
-    "required": ["message"],
-    "properties": {"level": _LEVEL, "message": _TEXT, "locations": {"type": "array", "items": _LOCATION}},
-}
-_INVOCATION = {
-    "type": "object",
-    "required": ["executionSuccessful"],
-    "properties": {"toolExecutionNotifications": {"type": "array", "items": _NOTIFICATION}},
-}
-_DRIVER = {
-    "type": "object",
-    "required": ["name"],
-    "properties": {"rules": {"type": "array", "uniqueItems": True, "items": _RULE}},
-}
-ESSENTIAL = {
-    "type": "object",
-    "required": ["version", "runs"],
-    "additionalProperties": False,
-    "properties": {
-        "$schema": {"type": "string", "format": "uri"},
-        "version": {"const": "2.1.0"},
-        "runs": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "required": ["tool", "results"],
-                "additionalProperties": False,
-                "properties": {
-                    "tool": {"type": "object", "required": ["driver"], "properties": {"driver": _DRIVER}},
-                    "columnKind": {"enum": ["utf16CodeUnits", "unicodeCodePoints"]},
-                    "invocations": {"type": "array", "items": _INVOCATION},
-                    "results": {"type": "array", "items": _RESULT},
-                },
-            },
-        },
-    },
-}
-"""What SARIF 2.1.0 requires and forbids, for the parts that we write."""
+_SCHEMA = json.loads(gzip.decompress((Path(__file__).parents[2] / "data" / "sarif-2.1.0.json.gz").read_bytes()))
+_VALIDATOR = jsonschema.Draft4Validator(_SCHEMA)
 
 
 def sarif_run(given: Report) -> dict[str, Any]:
     log = json.loads(json.dumps(sarif.render(given, read)))
-    jsonschema.validate(log, ESSENTIAL)
+    assert [error.message for error in _VALIDATOR.iter_errors(log)] == []
     run: dict[str, Any] = log["runs"][0]
     return run
 
@@ -185,6 +68,23 @@ def test_sarif_has_rules_places_evidence_and_fixes() -> None:
     assert [step["message"]["text"] for step in result["relatedLocations"]] == ["imported", "the forward pass"]
     (change,) = result["fixes"][0]["artifactChanges"]
     assert change["replacements"][0]["insertedContent"] == {"text": ".detach()"}
+
+
+def test_sarif_tells_the_evidence_as_a_code_flow_that_ends_at_the_finding() -> None:
+    (result,) = sarif_run(report(finding()))["results"]
+    ((thread,),) = (flow["threadFlows"] for flow in result["codeFlows"])
+    steps = [step["location"] for step in thread["locations"]]
+    assert [step["message"]["text"] for step in steps] == ["imported", "the forward pass", "keeps `loss`"]
+    places = [step["physicalLocation"] for step in steps]
+    assert [place["artifactLocation"]["uri"] for place in places] == ["train.py", "model.py", "train.py"]
+    assert places[-1]["region"] == result["locations"][0]["physicalLocation"]["region"]
+    assert [step["executionOrder"] for step in thread["locations"]] == [1, 2, 3]
+
+
+def test_the_schema_of_sarif_is_not_toothless() -> None:
+    log = sarif.render(report(finding()), read)
+    log["runs"][0]["results"][0]["locations"][0]["physicalLocation"]["region"]["startLine"] = 0
+    assert not _VALIDATOR.is_valid(log)
 
 
 def test_sarif_fingerprints_tell_findings_apart_and_survive_a_shift() -> None:
