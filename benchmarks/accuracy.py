@@ -29,7 +29,7 @@ are counted as if their layers were a decoder's, and get wide intervals; point c
 
 *Error*: point against measured, without sign. *Inside*: measured within low and high. *Width*: high less low over
 point, the median. *False-OOM*: verdict `exceeds`, but it ran. *False-fit*: verdict `fits`, but it ran out of memory.
-Quality A is an instrumented number with a complete configuration, B has inferred fields, C is approximate or incomplete.
+Quality A is an instrumented number with a complete configuration, B has inferred fields, C is approximate or has gaps.
 
 The interval was fitted on these rows, so the first tables flatter it. The last one is the honest one: there every
 source is scored with a table fitted on the other sources.
