@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 
 from analyzer.engine.events import Backward, Clear, Escape, Forward, Loop, Step
+from analyzer.engine.optim_events import OptimizerMade
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap
 from analyzer.findings import Severity
@@ -56,6 +57,9 @@ class MissingZeroGrad(Rule):
         for step in program.of(Step):
             if step.clears:
                 continue
+            if not step.loops:
+                _called_again(program, report, step)
+                continue
             nest, backward = _shared_loop(program, step)
             if backward is None or len(step.born_in) >= len(nest):
                 continue
@@ -71,6 +75,30 @@ class MissingZeroGrad(Rule):
                 gaps=_gaps(program, step, nest),
                 fix=_fix(program, step),
             )
+
+
+def _called_again(program: Program, report: Report, step: Step) -> None:
+    """A method that computes and applies gradients is called again and again, by callers that were not seen. The
+    optimizer is its object's own, and nothing in the program resets what it holds."""
+    owner = program.objects[step.optimizer] if step.optimizer is not None else None
+    if owner is None or owner.kind != "Optimizer" or owner.trace.gap or not step.calls or program.is_cut:
+        return
+    backwards = [event for event in program.of(Backward) if event.calls[:1] == step.calls[:1]]
+    before = [event for event in backwards if event.order < step.order and not event.loops]
+    made_there = owner.trace.site.path == step.site.path and any(
+        made.optimizer == step.optimizer and made.calls[:1] == step.calls[:1] for made in program.of(OptimizerMade)
+    )
+    if not before or made_there or any(not program.disjoint(c.modules, step.modules) for c in program.of(Clear)):
+        return
+    handed_on = [event for event in program.of(Escape) if event.objects & (step.modules | {step.optimizer})]
+    report(
+        step.site,
+        "Nothing resets the gradients between calls of this method: each step {will apply} the sum of all earlier "
+        "gradients. Call `zero_grad()` once per step.",
+        because=[owner.trace, before[-1].trace, step.trace],
+        gaps=[Gap.UNSEEN if handed_on else Gap.CONVENTION],
+        fix=_fix(program, step),
+    )
 
 
 def _shared_loop(program: Program, step: Step) -> tuple[tuple[Loop, ...], Backward | None]:
