@@ -67,6 +67,7 @@ class Uses(Machine):
             return None
         note = f"`{name}`, defined elsewhere, is used as {NOUNS[kind]}"
         ref = self.create(("undefined", name), at, kind, note, gap=Gap.CONVENTION, born="unseen")
+        self.obj(ref).loops = ()
         state.set((scope, name), ref)
         return ref
 
@@ -78,6 +79,7 @@ class Uses(Machine):
             return None
         note = f"`self.{attr}`, set elsewhere, is used as {NOUNS[kind]}"
         ref = self.create(("unset", attr, owner.obj), at, kind, note, gap=Gap.CONVENTION, born="argument")
+        self.obj(ref).loops = self.obj(owner).loops  # as old as what holds it, wherever it is first met
         state.set((owner.obj, attr), ref)
         return ref
 
