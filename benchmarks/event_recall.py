@@ -22,7 +22,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from analyzer import screen
 from analyzer.engine.events import Backward, Clear, Event, Forward, Step
-from analyzer.engine.program import Program, Sources
+from analyzer.engine.program import Program
+from analyzer.engine.sources import Sources
 from analyzer.engine.trace import Site
 from analyzer.knowledge.schema import knowledge
 from analyzer.pipeline import quiet_collector
@@ -53,7 +54,7 @@ class Tree:
 
 def sites_of(path: str, sources: Sources) -> Iterator[tuple[str, Site]]:
     """The calls of a parsed file that should produce an event, by kind."""
-    module, nodes = sources.trees[path]
+    module, nodes = sources.tree(path)
     for number, node in enumerate(nodes):
         if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
             continue
@@ -94,7 +95,11 @@ def measure(root: Path, show: bool) -> Counter[str]:
                 rooted.add(event.site)
             if isinstance(event, Step) and event.modules:
                 owned.add(event.site)
-    wanted = [item for path in sorted(read & sources.trees.keys()) for item in sites_of(path, sources)]
+    wanted = [
+        item
+        for path in sorted(path for path in read if sources.unit(path) is not None)
+        for item in sites_of(path, sources)
+    ]
     counts: Counter[str] = Counter(cut_off=cut)
     for name, site in wanted:
         counts[name] += 1
@@ -110,7 +115,7 @@ def measure(root: Path, show: bool) -> Counter[str]:
 
 def _list(sources: Sources, missed: Sequence[tuple[str, Site]], what: str) -> None:
     for path in dict.fromkeys(site.path for _, site in missed):
-        module, nodes = sources.trees[path]
+        module, nodes = sources.tree(path)
         places = spans(module, path, {nodes[site.at] for _, site in missed if site.path == path})
         for name, site in missed:
             if site.path == path:

@@ -32,6 +32,7 @@ from analyzer.syntax.scope import target_names
 
 IN_PLACE = {"sigmoid_", "log_", "exp_", "relu_", "tanh_", "clamp_", "clip_"}
 """Methods of a tensor after which it holds other numbers."""
+_BACKWARD = {"backward", "backward(…)"}
 _MODES = {"eval", "train", "requires_grad_"}
 
 
@@ -246,6 +247,12 @@ class Calls(Forwards):
 def fields_of(node: ir.Assign) -> list[str]:
     """The field that an annotated assignment in a class body declares."""
     return list(target_names(node.targets[0])) if node.annotation is not None else []
+
+
+def declared(cls: Class) -> list[tuple[str, ir.Expr]]:
+    """The fields that the body of a class declares, with their annotations."""
+    assigns = [each for each in cls.node.body if isinstance(each, ir.Assign) and each.annotation is not None]
+    return [(name, each.annotation) for each in assigns if each.annotation for name in target_names(each.targets[0])]
 
 
 def iterator(element: Value, over: Iterable[Value] = ()) -> Stream:

@@ -65,7 +65,7 @@ class Control(Assignments):
             element = union(self.element(case, node.iter.at, head) for case in iterable.cases)
             if loop.kind == "data":
                 element = batch(element)
-            self.assign(node.target, element, head, node.iter.at)
+            self.assign(node.target, self.by_use(node.target, element, node.iter.at, head), head, node.iter.at)
 
         return self.loop(loop, begin, node.body, node.orelse, state)
 

@@ -7,11 +7,10 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TypeVar
 
-from analyzer.engine.control import Control
+from analyzer.engine.binding import Binding
 from analyzer.engine.events import Escape
-from analyzer.engine.machine import MAX_DEPTH, Args, Frame, OutOfBudget, unseen
+from analyzer.engine.machine import MAX_DEPTH, Args, Frame, OutOfBudget
 from analyzer.engine.state import FALSE, GRAD_OFF, State, merge
-from analyzer.engine.typing import is_blank, parameter_value
 from analyzer.engine.values import (
     Class,
     External,
@@ -22,7 +21,6 @@ from analyzer.engine.values import (
     Scalar,
     Stream,
     Tensor,
-    Tuple,
     Unknown,
     Value,
     const,
@@ -34,7 +32,7 @@ _DRIVES = {"backward", "backward(…)", "step", "step(…)", "eval", "train", "z
 T = TypeVar("T")
 
 
-class Functions(Control):
+class Functions(Binding):
     """Run functions and modules."""
 
     def attribute_of(self, case: Value, attr: str, at: int, state: State) -> Value:
@@ -128,39 +126,6 @@ class Functions(Control):
             state.drop(frame.scope, func.node.locals)
         return value
 
-    def bind(self, func: Func, args: Args, frame: Frame, state: State) -> None:
-        """Arguments to parameters; what is missing takes its default, or is unknown."""
-        given = (func.bound, *args.positional) if func.bound is not None else args.positional
-        position = 0
-        self.frames.append(frame)
-        for param in func.node.params:
-            place = (frame.scope, param.name)
-            value = args.keywords.get(param.name)
-            if param.kind == "*":
-                value = Tuple(given[position:])
-            elif param.kind == "**":
-                value = self.collected(func.node, args, state)
-            elif param.kind == "" and position < len(given):
-                value = given[position]
-                position += 1
-            if value is None and param.default is not None:
-                value = state.get((func.scope, f"default {func.node.at} {param.name}"))
-            value = value or unseen(f"argument `{param.name}`", self.site(func.node.at))
-            if any(is_blank(case) for case in value.cases):
-                value = self.by_use(ir.Name(param.at, param.name), value, param.at, state)
-            state.set(place, value)
-        self.frames.pop()
-
-    def collected(self, node: ir.FunctionDef | ir.Lambda, args: Args, state: State) -> Value:
-        """``**kwargs``: a dict of the keyword arguments that no parameter takes."""
-        taken = {param.name for param in node.params}
-        ref = self.create(("**", node.at), node.at, "dict", "keyword arguments")
-        self.empty(ref, state)
-        for name, value in args.keywords.items():
-            if name not in taken:
-                state.set((ref.obj, f"[{name!r}]"), value)
-        return ref
-
     def activation(self, func: Func) -> Frame:
         """A frame that sees what a function sees, without its own variables."""
         return frame_for(func, func.scope)
@@ -211,7 +176,7 @@ class Functions(Control):
         if any(isinstance(w, External) and w.name == "builtins.staticmethod" for w in func.wrappers):
             this = None
         for param in func.node.params[1 if this is not None else 0 :]:
-            params[param.name] = parameter_value(self, param, func.node, state)
+            params[param.name] = self.parameter_value(param, func.node, state)
         result = self.run_function(replace(func, bound=this), Args((), params), func.node.at, state)
         if gives_loss:
             self.backward(result, func.node.at, state)

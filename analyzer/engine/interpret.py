@@ -97,8 +97,7 @@ class Interpreter(Functions):
 
     def define_class(self, node: ir.ClassDef, state: State) -> State:
         bases = tuple(self.evaluate(arg.value, state) for arg in node.bases if arg.keyword is None)
-        for decorator in node.decorators:
-            self.evaluate(decorator, state)
+        decorators = [self.evaluate(decorator, state) for decorator in reversed(node.decorators)]
         scope = self.new_scope(("class", self.frame.path, node.at), self.frame.scope)
         cls = Class(node, self.frame.path, scope, bases)
         self.frames.append(Frame(scope, self.frame.path, self.frame.node, self.frame.scope, cls))
@@ -106,19 +105,41 @@ class Interpreter(Functions):
         self.frames.pop()
         for name, value in list(end.held.get(scope, {}).items()):
             end.set((scope, name), owned(value, cls, self.frame.scope))
-        end.set((self.frame.scope, node.name), cls)
+        defined: Value = cls
+        for decorator in decorators:
+            defined = self.decorate(decorator, defined, node.at, end) if isinstance(decorator, Func) else defined
+        end.set((self.frame.scope, node.name), defined)
         return end
 
     def import_(self, node: ir.Import, state: State) -> State:
         for name, bound in node.names:
             found = self.project.resolve(name, self.frame.path, 0)
             scope = self.load_module(found, state) if found else None
-            if scope is not None and found is not None and bound:
-                value: Value = PyModule(found, scope)
+            if scope is not None and found is not None and not is_library(name):
+                value: Value = PyModule(found, scope) if bound else self.package_of(name, state)
             else:
                 value = External(name if bound else name.partition(".")[0])
             state.set((self.frame.scope, bound or name.partition(".")[0]), value)
         return state
+
+    def package_of(self, name: str, state: State) -> PyModule:
+        """What ``import a.b.c`` binds: the package ``a``, with ``b`` in it and ``c`` in that; a folder without an
+        ``__init__`` is a package too."""
+        first, *rest = name.split(".")
+        whole = inner = self.package(first, state)
+        for part in rest:
+            first = f"{first}.{part}"
+            held = self.package(first, state)
+            state.set((inner.scope, part), held)
+            inner = held
+        return whole
+
+    def package(self, name: str, state: State) -> PyModule:
+        path = self.project.resolve(name, self.frame.path, 0)
+        scope = self.load_module(path, state) if path else None
+        if path is None or scope is None:
+            return PyModule(name, self.new_scope(("namespace", name), None))
+        return PyModule(path, scope)
 
     def import_from(self, node: ir.ImportFrom, state: State) -> State:
         found = self.project.resolve(node.module, self.frame.path, node.level)
@@ -148,6 +169,12 @@ def owned(value: Value, cls: Class, scope: ObjectId) -> Value:
     return union(
         replace(case, owner=cls) if isinstance(case, Func) and case.owner is None else case for case in value.cases
     )
+
+
+def is_library(name: str) -> bool:
+    """Whether a plain import means PyTorch even where the tree under analysis is PyTorch's own: its tables know it
+    better than its code tells."""
+    return name.partition(".")[0] == "torch"
 
 
 _I = Interpreter

@@ -8,8 +8,10 @@ from analyzer.engine.machine import CONTAINERS, Args, unseen
 from analyzer.engine.optim_events import GradientRead
 from analyzer.engine.state import State
 from analyzer.engine.trace import start
+from analyzer.engine.typing import is_blank
 from analyzer.engine.uses import Uses
 from analyzer.engine.values import (
+    MAX_CASES,
     Class,
     Const,
     External,
@@ -78,6 +80,8 @@ class Lookups(Uses):
         if isinstance(case, External):
             return External(f"{case.name}.{attr}", trace=case.trace)
         if isinstance(case, PyModule):
+            if attr == "__dict__":
+                return case
             found = state.get((case.scope, attr))
             return found or unseen(f"`{attr}` of {case.path}", self.site(at))
         if isinstance(case, Class):
@@ -117,7 +121,7 @@ class Lookups(Uses):
             if isinstance(case, Func):
                 names = {w.name for w in case.wrappers if isinstance(w, External)}
                 if names & {"builtins.property", "functools.cached_property"}:
-                    cases.append(self.run_function(replace(case, bound=ref), Args(), at, state))
+                    cases.append(self.property(case, ref, at, state))
                 elif "builtins.staticmethod" in names:
                     cases.append(case)
                 else:
@@ -125,6 +129,13 @@ class Lookups(Uses):
             else:
                 cases.append(case)
         return union(cases)
+
+    def property(self, func: Func, ref: Ref, at: int, state: State) -> Value:
+        """The value of a property; one that is not known is what the class uses it as."""
+        value = self.run_function(replace(func, bound=ref), Args(), at, state)
+        if isinstance(func.node, ir.FunctionDef) and all(is_blank(case) for case in value.cases):
+            return self.unset(ref, func.node.name, at, state) or value
+        return value
 
     def tensor_attribute(self, case: Tensor, attr: str, at: int) -> Value:
         if attr == "grad":
@@ -161,7 +172,20 @@ class Lookups(Uses):
                 return Scalar(trace=case.trace)
         if isinstance(case, Method):
             return self.plain(case, at)
+        if isinstance(case, (PyModule, External)):
+            return self.any_member(case, at, state)
         return Scalar() if isinstance(case, (Const, Scalar)) else self.element(case, at, state)
+
+    def any_member(self, case: Value, at: int, state: State) -> Value:
+        """``getattr(module, name)`` and ``module.__dict__[name]`` with a name that is not known: one of what it
+        defines; of a library, something that its tables know by a pattern."""
+        if isinstance(case, External):
+            return External(f"{case.name.removesuffix('.__dict__')}.?", trace=case.trace)
+        defined = [value for _, value in state.fields(case.scope)] if isinstance(case, PyModule) else []
+        path = case.path if isinstance(case, PyModule) else ""
+        found = [each for each in defined if isinstance(each, (Class, Func)) and each.path == path]
+        unknown = unseen("a name that is not known", self.site(at))
+        return union(found) if 0 < len(found) <= MAX_CASES else unknown
 
     def tuple_item(self, case: Tuple, index: Value) -> Value:
         if isinstance(index, Const) and isinstance(index.value, int) and abs(index.value) <= len(case.items):

@@ -1,30 +1,14 @@
-"""What a parameter is that no seen caller gives: its annotation says so, or else what the function uses it for.
-
-A name decides nothing. An annotation leaves no gap; a use is a convention, and marked as one.
-"""
+"""What a value is that nobody showed us, by what is done with it. A name decides nothing; a use is a convention."""
 
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
-from analyzer.engine.trace import Gap, start
-from analyzer.engine.values import External, Scalar, Stream, Tensor, Unknown, Value
+from analyzer.engine.values import Tensor, Unknown, Value
 from analyzer.syntax import ir
 from analyzer.syntax.scope import ASSIGNED, HANDED, dotted
 
-if TYPE_CHECKING:
-    from analyzer.engine.machine import Machine
-    from analyzer.engine.state import State
-
 _MODULE_USES = {"train", "eval", "parameters", "state_dict", "named_parameters", "load_state_dict", "zero_grad"}
-_BY_ANNOTATION = {
-    "torch.nn.Module": "Module", "torch.nn.modules.module.Module": "Module", "torch.optim.Optimizer": "Optimizer",
-    "torch.optim.optimizer.Optimizer": "Optimizer", "torch.optim.lr_scheduler.LRScheduler": "Scheduler",
-    "torch.optim.lr_scheduler._LRScheduler": "Scheduler", "torch.cuda.amp.GradScaler": "Scaler",
-    "torch.amp.GradScaler": "Scaler", "torch.utils.data.DataLoader": "Loader",
-    "accelerate.Accelerator": "Accelerator",
-}  # fmt: skip
 _PARAMETER_USES = {"parameters", "named_parameters"}
 """Called without arguments on nothing but modules."""
 _SCHEDULER_USES = {"get_last_lr", "get_lr", "step_update(…)", "get_epoch_values(…)"}
@@ -37,43 +21,6 @@ NOUNS = {
 """A `Stepper` has only ``step()`` called on it: an optimizer or a scheduler. Which one, the gradients say: a step right
 after a backward pass is the optimizer's (`analyzer.knowledge.overlays.optimization`)."""
 _MOVES = (HANDED, ASSIGNED)
-_PLAIN = {"builtins.int", "builtins.float", "builtins.str", "builtins.bool"}
-
-
-def parameter_value(machine: Machine, param: ir.Param, node: ir.FunctionDef, state: State) -> Value:
-    """The value to start a parameter with."""
-    annotated = _annotated(machine, param, state)
-    if annotated is not None:
-        return annotated
-    uses = node.uses.get(param.name, frozenset())
-    kind = kind_by_use(uses)
-    born = "argument"
-    if kind is None and "()" in uses and "for" not in uses and evaluates(node):
-        kind, born = "Module", "called"
-    if kind:
-        note = f"`{param.name}` is used as {NOUNS[kind]}"
-        return machine.create(("parameter", param.name), param.at, kind, note, gap=Gap.CONVENTION, born=born)
-    site = machine.site(param.at)
-    if "for" in uses:
-        note = f"`{param.name}` is iterated over"
-        return Stream(Tensor(is_opaque=True, is_batch=True), trace=start(site, note, Gap.CONVENTION))
-    return Unknown("a parameter", Gap.UNSEEN, trace=start(site, f"parameter `{param.name}`", Gap.UNSEEN))
-
-
-def _annotated(machine: Machine, param: ir.Param, state: State) -> Value | None:
-    if param.annotation is None or isinstance(param.annotation, ir.Constant):
-        return None
-    for case in machine.evaluate(param.annotation, state).cases:
-        name = case.name if isinstance(case, External) else ""
-        if name in _PLAIN:
-            return Scalar("number")
-        if name == "torch.Tensor":
-            return Unknown("a tensor parameter", Gap.UNSEEN)
-        kind = _BY_ANNOTATION.get(name) or ("Module" if name.startswith("torch.nn.") else None)
-        if kind:
-            note = f"`{param.name}` is annotated as a {kind}"
-            return machine.create(("parameter", param.name), param.at, kind, note, born="argument")
-    return None
 
 
 @lru_cache(maxsize=4096)

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from analyzer.engine.events import Backward, Clear, Event, Forward, Step
-from analyzer.engine.program import Program, Sources
+from analyzer.engine.program import Program
+from analyzer.engine.sources import Sources
 from analyzer.knowledge.schema import knowledge
 from analyzer.positions import spans
 from analyzer.project import Project
@@ -54,8 +55,9 @@ def observed(case: Case) -> tuple[dict[tuple[str, int], list[Event]], list[objec
         events += program.events
         skipped += program.skipped
     found: dict[tuple[str, int], list[Event]] = {}
-    for path, (module, nodes) in sources.trees.items():
+    for path in case.paths():
         mine = [event for event in events if event.site.path == path]
+        module, nodes = sources.tree(path)
         places = spans(module, path, {nodes[event.site.at] for event in mine})
         for event in mine:
             found.setdefault((path, places[nodes[event.site.at]].start.line), []).append(event)

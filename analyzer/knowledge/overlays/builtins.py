@@ -114,7 +114,7 @@ def _getattr(machine: Calls, args: Args, at: int, state: State) -> Value:
     name = args.at(1)
     if isinstance(name, Const) and isinstance(name.value, str) and args.positional:
         return union(machine.attribute_of(case, name.value, at, state) for case in args.positional[0].cases)
-    return Unknown("getattr with a name that is not known")
+    return union(machine.any_member(case, at, state) for case in _first(args).cases)
 
 
 def _partial(machine: Calls, args: Args, at: int, state: State) -> Value:

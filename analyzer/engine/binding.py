@@ -1,0 +1,113 @@
+"""Arguments to parameters; what a parameter is that no seen caller gives."""
+
+from __future__ import annotations
+
+from analyzer.engine.annotations import documented, stated
+from analyzer.engine.calls import declared
+from analyzer.engine.control import Control
+from analyzer.engine.machine import Args, Frame, unseen
+from analyzer.engine.state import State
+from analyzer.engine.trace import Gap, start
+from analyzer.engine.typing import NOUNS, evaluates, is_blank, kind_by_use
+from analyzer.engine.values import Class, Func, Scalar, Stream, Tensor, Tuple, Unknown, Value, union
+from analyzer.syntax import ir
+
+
+class Binding(Control):
+    """Give parameters their values."""
+
+    def bind(self, func: Func, args: Args, frame: Frame, state: State) -> None:
+        """Arguments to parameters; what is missing takes its default, or is unknown."""
+        given = (func.bound, *args.positional) if func.bound is not None else args.positional
+        position = 0
+        self.frames.append(frame)
+        for param in func.node.params:
+            value = args.keywords.get(param.name)
+            if param.kind == "*":
+                value = Tuple(given[position:])
+            elif param.kind == "**":
+                value = self.collected(func.node, args, state)
+            elif param.kind == "" and position < len(given):
+                value = given[position]
+                position += 1
+            if value is None and param.default is not None:
+                value = state.get((func.scope, f"default {func.node.at} {param.name}"))
+            value = value or unseen(f"argument `{param.name}`", self.site(func.node.at))
+            if any(is_blank(case) for case in value.cases):
+                value = self.typed(param, func.node, value, state)
+            state.set((frame.scope, param.name), value)
+        self.frames.pop()
+
+    def collected(self, node: ir.FunctionDef | ir.Lambda, args: Args, state: State) -> Value:
+        """``**kwargs``: a dict of the keyword arguments that no parameter takes."""
+        taken = {param.name for param in node.params}
+        ref = self.create(("**", node.at), node.at, "dict", "keyword arguments")
+        self.empty(ref, state)
+        for name, value in args.keywords.items():
+            if name not in taken:
+                state.set((ref.obj, f"[{name!r}]"), value)
+        return ref
+
+    def typed(self, param: ir.Param, node: ir.FunctionDef | ir.Lambda, value: Value, state: State) -> Value:
+        """An argument of which nothing is known: what its parameter is annotated as, or else used as."""
+        by_annotation = self.by_annotation(param, state)
+        if by_annotation is not None:
+            return union([by_annotation, *(case for case in value.cases if not is_blank(case))])
+        value = self.by_use(ir.Name(param.at, param.name), value, param.at, state)
+        kind = documented(node, param.name) if isinstance(node, ir.FunctionDef) else None
+        if kind is not None and all(is_blank(case) for case in value.cases):
+            note = f"the docstring says that `{param.name}` is {NOUNS.get(kind, 'a loader')}"
+            return self.create(("documented", param.name), param.at, kind, note, gap=Gap.CONVENTION, born="argument")
+        return value
+
+    def parameter_value(self, param: ir.Param, node: ir.FunctionDef, state: State) -> Value:
+        """The value to start a parameter with that nobody passes; `bind` types it where its uses tell more."""
+        by_annotation = self.by_annotation(param, state)
+        if by_annotation is not None:
+            return by_annotation
+        site, uses = self.site(param.at), node.uses.get(param.name, frozenset())
+        if "()" in uses and "for" not in uses and kind_by_use(uses) is None and evaluates(node):
+            note = f"`{param.name}` is used as a module"
+            return self.create(("parameter", param.name), param.at, "Module", note, gap=Gap.CONVENTION, born="called")
+        if "for" in uses and documented(node, param.name) is None:
+            note = f"`{param.name}` is iterated over"
+            return Stream(Tensor(is_opaque=True, is_batch=True), trace=start(site, note, Gap.CONVENTION))
+        return Unknown("a parameter", Gap.UNSEEN, trace=start(site, f"parameter `{param.name}`", Gap.UNSEEN))
+
+    def by_annotation(self, param: ir.Param, state: State) -> Value | None:
+        """What a parameter is annotated as, if that tells anything."""
+        for kind in stated(self, param.annotation, state):
+            if kind == "plain":
+                return Scalar("number")
+            if kind == "tensor":
+                return Unknown("a tensor parameter", Gap.UNSEEN)
+            key, note = ("parameter", param.name), f"`{param.name}` is annotated as a {named(kind)}"
+            if isinstance(kind, Class):
+                return self.instance_of(kind, key, param.at, note, state)
+            return self.create(key, param.at, kind, note, born="argument")
+        return None
+
+    def instance_of(self, cls: Class, key: object, at: int, note: str, state: State) -> Value | None:
+        """An instance of a class of the repository that unseen code made: its constructor ran, its fields are what
+        the class declares."""
+        kind = self.kind_of(cls)
+        if len(self.frames) > MAX_NESTED or (kind == "instance" and not declared(cls)):
+            return None
+        ref = self.create(key, at, kind, note, cls=cls, born="argument")
+        self.empty(ref, state)
+        self.construct(cls, ref, Args((), {}, has_more=True), at, state)
+        for field, annotation in declared(cls):
+            for held in stated(self, annotation, state):
+                if isinstance(held, str) and held[:1].isupper() and state.get((ref.obj, field)) is None:
+                    text = f"`{field}` is annotated as a {held}"
+                    state.set((ref.obj, field), self.create((key, field), annotation.at, held, text))
+        return ref
+
+
+MAX_NESTED = 6
+"""No instances are made up deeper in calls than this."""
+
+
+def named(kind: str | Class) -> str:
+    """A kind in words."""
+    return kind.node.name if isinstance(kind, Class) else kind
