@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from analyzer.engine import measures
 from analyzer.engine.calls import Calls
 from analyzer.engine.events import Clear, Store
 from analyzer.engine.graphs import carries
@@ -144,6 +145,8 @@ class Assignments(Calls):
             result = self.accumulate(node, left, value, result)
         elif isinstance(node.value, ir.Constant) or not isinstance(result, Const):
             result = without_constants(result) if self.loops else result
+        if node.op == "+" and self.loops:
+            result = measures.added_up(value, result, self.site(node.at))
         self.assign(node.target, result, state, node.at)
         return state
 

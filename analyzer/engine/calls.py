@@ -8,6 +8,7 @@ from dataclasses import replace
 from analyzer.engine import activations, modes
 from analyzer.engine.forward import Forwards
 from analyzer.engine.machine import Args
+from analyzer.engine.measures import SCALED_IN_PLACE, after_call
 from analyzer.engine.state import State, merge
 from analyzer.engine.trace import Gap, start
 from analyzer.engine.values import (
@@ -30,7 +31,7 @@ from analyzer.knowledge import overlays
 from analyzer.syntax import ir
 from analyzer.syntax.scope import target_names
 
-IN_PLACE = {"sigmoid_", "log_", "exp_", "relu_", "tanh_", "clamp_", "clip_"}
+IN_PLACE = {"sigmoid_", "log_", "exp_", "relu_", "tanh_", "clamp_", "clip_"} | SCALED_IN_PLACE
 """Methods of a tensor after which it holds other numbers."""
 _BACKWARD = {"backward", "backward(…)"}
 _MODES = {"eval", "train", "requires_grad_"}
@@ -42,7 +43,7 @@ class Calls(Forwards):
     def call_expression(self, expr: ir.Call, state: State) -> Value:
         callee = self.evaluate(expr.callee, state)
         result = self.call(callee, self.arguments(expr, state), expr.at, state)
-        if isinstance(expr.callee, ir.Attribute) and expr.callee.attr in IN_PLACE:
+        if isinstance(expr.callee, ir.Attribute) and expr.callee.attr in IN_PLACE and is_variable(expr.callee.value):
             self.assign(expr.callee.value, result, state, expr.at)
         return result
 
@@ -236,12 +237,21 @@ class Calls(Forwards):
             return replace(self.parametrised(receiver, args, at, state, is_opaque=True), trace=trace)
         if isinstance(receiver, (Const, Scalar)):
             return Scalar()
-        return self.call_unseen(method, args, at, state, f"`.{method.name}` was not read")
+        result = self.call_unseen(method, args, at, state, f"`.{method.name}` was not read")
+        is_reduction = isinstance(receiver, Unknown) and method.name in {"sum", "mean", "div_", "mul_", "div", "mul"}
+        return after_call(f"Tensor.{method.name}", (receiver, *args.all()), result) if is_reduction else result
 
     def backward_unseen(self, method: Method, args: Args, at: int, state: State) -> Value:
         """``backward`` of an object that was not read (an engine, a scaler) runs one through what it is given."""
-        self.backward(union([method.receiver, *args.all()]), at, state)
+        receiver = method.receiver.receiver if isinstance(method.receiver, Method) else method.receiver
+        by = "Tensor" if not args.positional and isinstance(receiver, Unknown) else ""
+        self.backward(union([method.receiver, *args.all()]), at, state, by)
         return self.call_unseen(method, args, at, state, "`.backward` was not read")
+
+
+def is_variable(expr: ir.Expr) -> bool:
+    """A name, or a field of one."""
+    return isinstance(expr, ir.Name) or (isinstance(expr, ir.Attribute) and isinstance(expr.value, ir.Name))
 
 
 def fields_of(node: ir.Assign) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from analyzer.engine import modes
+from analyzer.engine import measures, modes
 from analyzer.engine.data_events import Seeded
 from analyzer.engine.evaluate import Expressions
 from analyzer.engine.events import Backward, CallSeen, Clear, Escape, Step
@@ -39,7 +39,8 @@ class Effects(Expressions):
     def effect(self, row: Row, subject: Value | None, args: Args, at: int, state: State) -> None:
         name = row.effect
         if name == "backward" and subject is not None:
-            self.backward(subject, at, state)
+            given = row.on == "self" and any(roots_of(case) for arg in args.all() for case in arg.cases)
+            self.backward(subject, at, state, by="" if given else row.name.partition(".")[0])  # an engine is given one
         elif name == "step":
             if args.positional and row.on == "self":
                 self.call(args.positional[0], Args(), at, state)
@@ -77,7 +78,7 @@ class Effects(Expressions):
                 if isinstance(case, Ref) and case.obj != ref.obj and self.obj(case).kind in ("Module", *CONTAINERS):
                     self.switch(case, flag, value, state, depth - 1)
 
-    def backward(self, loss: Value, at: int, state: State) -> None:
+    def backward(self, loss: Value, at: int, state: State, by: str = "Tensor") -> None:
         cases = self.deep(loss, state)
         roots = frozenset(root for case in cases for root in roots_of(case))
         via = frozenset(v for case in cases if isinstance(case, (Tensor, Unknown)) for v in case.via)
@@ -85,7 +86,8 @@ class Effects(Expressions):
             state.set((root, "is freed"), const(True))
         state.set(FRESH, const(True))
         state.set(SCALED, const(any(isinstance(tag, tuple) and tag[:1] == ("scaled",) for tag in via)))
-        self.emit(Backward, at, start(self.site(at), "the backward pass"), roots=roots, via=via, is_known=bool(roots))
+        trace = start(self.site(at), "the backward pass")
+        self.emit(Backward, at, trace, roots=roots, via=via, is_known=bool(roots), by=by)
 
     def step(self, ref: Ref, at: int, state: State, through_scaler: bool = False) -> None:
         obj = self.obj(ref)
@@ -139,7 +141,7 @@ class Effects(Expressions):
                 if isinstance(case, Func) and isinstance(callee, (Unknown, Method)):
                     self.called.add((case.path, case.node.at))
         site = self.site(at)
-        return Unknown(reason, Gap.UNSEEN, roots, via, trace=start(site, reason, Gap.UNSEEN))
+        return Unknown(reason, Gap.UNSEEN, roots, measures.without(via), trace=start(site, reason, Gap.UNSEEN))
 
     def callbacks(self, args: Args, at: int, state: State) -> None:
         """For the estimator: a library calls the functions it is given (``collate_fn``, ``map``), "

@@ -88,11 +88,13 @@ class Mode(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backward(Event):
-    """Gradients are computed from `roots`. `via`: containers and accumulators the loss came through."""
+    """Gradients are computed from `roots`. `via`: containers and accumulators the loss came through, and its measures
+    (`analyzer.engine.measures`). `by`: the kind of object whose ``backward`` is called; empty for one not known."""
 
     roots: frozenset[Site]
     via: frozenset[object]
     is_known: bool = True
+    by: str = "Tensor"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

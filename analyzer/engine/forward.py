@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from analyzer.engine import modes
+from analyzer.engine import measures, modes
 from analyzer.engine.events import Forward
 from analyzer.engine.graphs import carries, roots_of
 from analyzer.engine.machine import CONTAINERS, MAX_DEPTH, Args
@@ -91,7 +91,7 @@ class Forwards(Rows):
         if row.graph == "parameters":
             result = self.parametrised(ref, args, at, state, is_opaque=not obj.name.startswith("torch.nn."))
             return replace(result, activation=self.activation_of(row, args.all(), args, at, state))
-        return self.tensor_result(row, args.all(), at, state, args)
+        return self.reduced(row, dict(obj.arguments), self.tensor_result(row, args.all(), at, state, args))
 
     def through_layers(self, ref: Ref, args: Args, at: int, state: State) -> Value:
         """The layers of a ``Sequential`` in order; one that is not known has parameters and gives anything."""
@@ -110,6 +110,6 @@ class Forwards(Rows):
         if frozen and graph == "yes" and not any(carries(case) for case in incoming):
             graph = "no"
         roots = frozenset(root for case in incoming for root in roots_of(case)) | {self.site(at)}
-        via = frozenset(v for case in incoming for v in case.via)
+        via = measures.without(frozenset(v for case in incoming for v in case.via))
         trace = start(self.site(at), "this module has parameters", self.gap_of(ref))
         return Tensor(graph, limited(roots) if graph != "no" else frozenset(), via, is_opaque=is_opaque, trace=trace)

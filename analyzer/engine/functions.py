@@ -179,7 +179,7 @@ class Functions(Binding):
             params[param.name] = self.parameter_value(param, func.node, state)
         result = self.run_function(replace(func, bound=this), Args((), params), func.node.at, state)
         if gives_loss:
-            self.backward(result, func.node.at, state)
+            self.backward(result, func.node.at, state, by="framework")
         else:
             self.returned(result, func.node.at, state)
         self.frames.pop()

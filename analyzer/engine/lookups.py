@@ -142,7 +142,9 @@ class Lookups(Uses):
             self.emit(GradientRead, at, None)
         if attr in {"data", "grad"}:
             return Tensor(param_of=case.param_of, trace=case.trace, activation=case.activation)
-        if attr in {"shape", "device", "dtype", "ndim", "requires_grad", "is_cuda", "is_leaf", "grad_fn"}:
+        if attr == "shape":
+            return Scalar("shape", trace=case.trace)
+        if attr in {"device", "dtype", "ndim", "requires_grad", "is_cuda", "is_leaf", "grad_fn"}:
             return Scalar(trace=case.trace)
         if attr in {"T", "mT", "real", "imag"}:
             return case
@@ -174,6 +176,8 @@ class Lookups(Uses):
             return self.plain(case, at)
         if isinstance(case, (PyModule, External)):
             return self.any_member(case, at, state)
+        if isinstance(case, Scalar) and case.kind == "shape" and isinstance(index, Const) and index.value == 0:
+            return Scalar("size", trace=start(self.site(at), "the size of a batch"))
         return Scalar() if isinstance(case, (Const, Scalar)) else self.element(case, at, state)
 
     def any_member(self, case: Value, at: int, state: State) -> Value:

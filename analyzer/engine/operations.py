@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from analyzer.engine import fold
+from analyzer.engine import fold, measures
 from analyzer.engine.activations import shifted
 from analyzer.engine.graphs import combine
 from analyzer.engine.lookups import Lookups
@@ -66,11 +66,13 @@ class Operations(Lookups):
             if not any(isinstance(case, (Unknown, Scalar, Method)) for case in left.cases) and len(shapes) == 1:
                 return const(shapes.pop() is (op == "is"))
         if any(isinstance(case, Tensor) for case in (*left.cases, *right.cases)):
-            return Tensor()
+            return Tensor(via=frozenset({measures.Mark.COUNT}))
         return Scalar("cycle" if is_cycle(left) or is_cycle(right) else "bool")
 
     def mixed(self, op: str, one: Value, two: Value, at: int) -> Value:
         """An arithmetic operation on two cases: a tensor with a graph makes one, an unknown may."""
+        if op == "/":
+            self.average(one, two, at)
         carriers = [case for case in (one, two) if isinstance(case, (Tensor, Unknown))]
         if not carriers:
             if isinstance(one, Ref) and self.obj(one).kind in CONTAINERS:
@@ -81,12 +83,22 @@ class Operations(Lookups):
             unknown = next((case for case in (one, two) if isinstance(case, Method)), None)
             if unknown is not None:
                 return self.plain(unknown, at)
-            return Scalar("cycle") if is_cycle(one) or is_cycle(two) else Scalar()
-        result = combine(carriers)
+            if is_cycle(one) or is_cycle(two):
+                return Scalar("cycle")
+            return measures.plain(op, one, two) or Scalar()
+        result = measures.after_operation(op, one, two, combine(carriers))
         activation = shifted(op, one, two)
         if activation is None or not isinstance(result, Tensor):
             return result
         return replace(result, activation=activation)
+
+    def average(self, over: Value, by: Value, at: int) -> None:
+        """Something measured is divided by something measured."""
+        units = measures.unit_of(over), measures.unit_of(by)
+        if all(units) and over.trace and by.trace:
+            self.emit(
+                measures.Average, at, None, over=units[0], by=units[1], over_trace=over.trace, by_trace=by.trace,
+            )  # fmt: skip
 
 
 def is_cycle(value: Value) -> bool:

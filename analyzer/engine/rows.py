@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
+from analyzer.engine import measures
 from analyzer.engine.activations import after
 from analyzer.engine.effects import Effects
 from analyzer.engine.events import Loss
@@ -14,6 +16,7 @@ from analyzer.engine.state import GRAD_OFF, TRUE, State
 from analyzer.engine.trace import Gap, start
 from analyzer.engine.values import (
     Activation,
+    Const,
     Method,
     ObjectId,
     Parameters,
@@ -46,7 +49,8 @@ class Rows(Effects):
         if row.returns in {"tensor", "values and indices"}:
             if row.graph == "parameters":
                 return Tensor("yes", trace=start(self.site(at), "a parameter"))
-            return self.tensor_result(row, inputs, at, state, args)
+            result = measures.after_call(name, inputs, self.tensor_result(row, inputs, at, state, args))
+            return self.reduced(row, args.keywords, result)
         if row.returns[:1].isupper() or row.returns in {"list", "dict"}:
             return self.make(row, name, args, at, state)
         return self.plain_result(row, receiver, args, at, state)
@@ -68,6 +72,10 @@ class Rows(Effects):
         if row.returns == "apply" and args.positional:
             rest = Args(args.positional[1:], args.keywords, args.nodes[1:])
             return self.call(args.positional[0], rest, at, state)
+        if row.name in measures.NUMBERS and receiver is not None:
+            return measures.number_of(receiver, self.site(at))
+        if row.name == "Tensor.size" and is_first(args.at(0, "dim")):
+            return Scalar("size", trace=start(self.site(at), "the size of a batch"))
         return Scalar()
 
     def make(self, row: Row, name: str, args: Args, at: int, state: State) -> Value:
@@ -139,10 +147,12 @@ class Rows(Effects):
         activation = self.activation_of(row, inputs, args, at, state)
         if row.graph == "none" or state.flag(*GRAD_OFF) or not incoming:
             batch = any(isinstance(case, Tensor) and case.is_batch for case in incoming)
-            return Tensor(activation=activation, is_batch=batch)
+            marks = measures.marks_of(incoming[0]) if row.keeps_activation and incoming else frozenset()
+            return Tensor(activation=activation, is_batch=batch, via=marks)
         if all(isinstance(case, Unknown) for case in incoming):
             roots = frozenset(root for case in incoming for root in roots_of(case))
-            return Tensor("maybe", roots, activation=activation, trace=incoming[0].trace)
+            marks = frozenset(mark for case in incoming for mark in measures.marks_of(case))
+            return Tensor("maybe", roots, marks, activation=activation, trace=incoming[0].trace)
         value = combine(incoming)
         if row.returns == "values and indices" and (len(args.positional) + len(args.keywords)) > 0:
             return Tuple((value, Tensor()))
@@ -150,6 +160,13 @@ class Rows(Effects):
             batch = any(isinstance(case, Tensor) and case.is_batch for case in incoming)
             return replace(value, activation=activation, is_batch=batch)
         return Tensor("maybe", roots_of(value), activation=activation, trace=value.trace)
+
+    def reduced(self, row: Row, options: Mapping[str, Value], result: Value) -> Value:
+        """The result of a loss with its measure: it is a number of its own, whatever went in."""
+        if not row.reduces:
+            return result
+        mark = measures.reduction(options)
+        return measures.marked(result, *([mark] if mark is not None else []))
 
     def activation_of(
         self, row: Row, inputs: tuple[Value, ...], args: Args, at: int, state: State
@@ -170,3 +187,8 @@ class Rows(Effects):
             target=args.at(1, "target"), options=options, is_choice=self.choices > 0,
             named_at=obj.trace.site if obj is not None else self.site(at),
         )  # fmt: skip
+
+
+def is_first(dim: Value | None) -> bool:
+    """Whether a dimension is the first."""
+    return isinstance(dim, Const) and dim.value == 0

@@ -154,6 +154,28 @@ class Sources:
             return number, module.code_for_node(call.func)
         return None
 
+    def receiver(self, site: Site) -> int | None:
+        """The number of ``loss`` in the call ``loss.backward()``, where it binds tightly."""
+        nodes = self.tree(site.path)[1]
+        call, number = nodes[site.at], site.at + 2  # the callee is numbered right after the call, then its value
+        if not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute) or number >= len(nodes):
+            return None
+        is_atom = isinstance(call.func.value, (cst.Name, cst.Attribute, cst.Call, cst.Subscript))
+        return number if is_atom and nodes[number] is call.func.value else None
+
+    def modulus(self, site: Site) -> str | None:
+        """``n`` of the condition ``if (i + 1) % n == 0``, where it is a name or a number."""
+        module, nodes = self.tree(site.path)
+        condition = nodes[site.at]
+        todo: list[cst.CSTNode] = [condition.test] if isinstance(condition, cst.If) else []
+        while todo:
+            node = todo.pop()
+            if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Modulo):
+                is_plain = isinstance(node.right, (cst.Name, cst.Attribute, cst.Integer))
+                return module.code_for_node(node.right) if is_plain else None
+            todo += node.children
+        return None
+
     def statement_of(self, site: Site) -> int | None:
         """The number of the expression statement that a call is, if it is one."""
         nodes = self.tree(site.path)[1]

@@ -7,13 +7,15 @@ name is handed on: to a parameter of a function that was read, to an attribute o
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
+from analyzer.engine import measures
 from analyzer.engine.data_events import Restored, reads_in
 from analyzer.engine.machine import Machine
 from analyzer.engine.state import State
 from analyzer.engine.trace import Gap, start
 from analyzer.engine.typing import NOUNS, is_argument, is_blank, kind_by_use
-from analyzer.engine.values import Class, Func, ObjectId, PyModule, Ref, Tensor, Unknown, Value, union
+from analyzer.engine.values import Class, Func, Method, ObjectId, PyModule, Ref, Tensor, Unknown, Value, union
 from analyzer.syntax import ir
 from analyzer.syntax.scope import ASSIGNED, HANDED, dotted
 
@@ -47,14 +49,22 @@ class Uses(Machine):
             if read := reads_in(value.cases):
                 self.emit(Restored, at, start(self.site(at), f"what was read is {note}"), read=read)
             return union(ref if is_blank(case) else case for case in value.cases)
-        if _RUNS_BACKWARD.isdisjoint(self.uses_of(name)):
+        uses = self.uses_of(name)
+        if _RUNS_BACKWARD.isdisjoint(uses) or "()" in uses:
             return value
         site = self.site(at)
 
         def tensor(case: Value) -> Value:
-            if isinstance(case, Unknown) or (isinstance(case, Tensor) and case.graph == "maybe"):
-                trace = start(site, "`.backward()` is called on this: it carries a graph")
+            if isinstance(case, Method) and isinstance(case.receiver, Unknown):
+                case = case.receiver  # ``model(x).loss`` of a model that was not read
+            is_unread = isinstance(case, Unknown) or (isinstance(case, Tensor) and case.is_opaque)
+            if is_unread and not measures.marks_of(case):
+                case = next(iter(measures.marked(case, measures.Mark.LOSS).cases))
+            trace = start(site, "`.backward()` is called on this: it carries a graph")
+            if isinstance(case, Unknown):
                 return Tensor("yes", case.roots | {site}, case.via, trace=trace)
+            if isinstance(case, Tensor) and case.graph == "maybe":
+                return replace(case, graph="yes", roots=case.roots | {site}, trace=trace)
             return case
 
         return union(tensor(case) for case in value.cases)

@@ -32,6 +32,7 @@ class Row:
     `effect`: what it does; `on`: to ``self`` or to the argument of that number.
     `activation`: the function that made the numbers (``softmax``; ``raw``: a layer with weights did);
     `keeps_activation`: they are those of the input; `bounds`: but raw ones are brought into a range.
+    `reduces`: a loss that gives one number, by its options ``reduction`` and ``size_average``.
     `expects`: what a loss wants as its first input. `params`: names of the positional parameters.
     `random`: the global generators that it seeds (effect ``seed``) or draws from (effect ``draw``).
     `modes`: ``dependent`` for a module with something that behaves differently in evaluation mode; `born`: ``eval`` for
@@ -48,6 +49,7 @@ class Row:
     effect: str = ""
     on: str = "self"
     expects: str = ""
+    reduces: bool = False
     params: tuple[str, ...] = ()
     since: str = ""
     random: tuple[str, ...] = ()

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from analyzer.engine import values as engine
 from analyzer.engine.calls import Calls, iterator
 from analyzer.engine.graphs import combine
 from analyzer.engine.machine import Args
+from analyzer.engine.measures import UNITS, number_of
 from analyzer.engine.state import State
+from analyzer.engine.trace import start
 from analyzer.engine.values import (
     Const,
     External,
     Partial,
     Ref,
     Scalar,
+    Stream,
     Tensor,
     Tuple,
     Unknown,
@@ -80,6 +84,45 @@ def _tuple(machine: Calls, args: Args, at: int, state: State) -> Value:
 
 def _plain(machine: Calls, args: Args, at: int, state: State) -> Value:
     return Scalar()
+
+
+def _len(machine: Calls, args: Args, at: int, state: State) -> Value:
+    units = {_counted(machine, case) for case in _first(args).cases}
+    unit = units.pop() if len(units) == 1 else None
+    note = {"samples": "the number of samples", "batches": "the number of batches", "size": "the size of a batch"}
+    return Scalar(unit, trace=start(machine.site(at), note[unit])) if unit in note else Scalar()
+
+
+def _counted(machine: Calls, case: Value) -> str | None:
+    """What ``len`` of a case counts; a loader whose batches are single samples tells nothing."""
+    if isinstance(case, engine.Method) and case.name in {"dataset", "sampler"}:
+        return None if isinstance(case.receiver, Ref) and _is_single(machine, case.receiver) else "samples"
+    if isinstance(case, Ref):
+        kind = machine.obj(case).kind
+        if kind == "Loader":
+            return None if _is_single(machine, case) else "batches"
+        return "samples" if kind == "Data" else None
+    if isinstance(case, Tensor):
+        return "size"
+    is_loader = isinstance(case, Stream) and isinstance(case.element, Tensor) and case.element.is_batch
+    return "batches" if is_loader else None
+
+
+def _is_single(machine: Calls, ref: Ref) -> bool:
+    """Whether a loader gives one sample at a time, or may."""
+    obj = machine.obj(ref)
+    given = dict(obj.arguments)
+    size = given.get("batch_size", given.get("1"))
+    return size is None or any(isinstance(case, Const) and case.value in {1, None} for case in size.cases)
+
+
+def _float(machine: Calls, args: Args, at: int, state: State) -> Value:
+    value = _first(args)
+    if all(isinstance(case, (Tensor, Unknown)) for case in value.cases):
+        return number_of(value, machine.site(at))
+    if isinstance(value, Scalar) and value.kind in UNITS:
+        return value
+    return _cast(float)(machine, args, at, state)
 
 
 def _text(machine: Calls, args: Args, at: int, state: State) -> Value:
@@ -158,9 +201,9 @@ FUNCTIONS: dict[str, Function] = {
     "itertools.count": _range, "itertools.chain": _chain,
     "builtins.sum": _sum, "builtins.next": _next, "builtins.getattr": _getattr, "functools.partial": _partial,
     "builtins.super": _super, "builtins.map": _map, "builtins.filter": _filter, "builtins.int": _cast(int),
-    "builtins.float": _cast(float), "builtins.str": _text,
+    "builtins.float": _float, "builtins.len": _len, "builtins.str": _text,
     **{f"builtins.{name}": _plain for name in (
-        "print", "len", "bool", "isinstance", "hasattr", "any", "all", "round", "open", "type", "id", "repr", "vars",
+        "print", "bool", "isinstance", "hasattr", "any", "all", "round", "open", "type", "id", "repr", "vars",
         "callable", "input", "format", "hash", "setattr", "dir", "issubclass", "exit", "quit", "divmod", "pow")},
     "builtins.max": _sum, "builtins.min": _sum, "builtins.abs": _sum,
 }  # fmt: skip

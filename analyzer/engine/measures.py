@@ -1,0 +1,193 @@
+"""What a number measures: the mean over a batch, a sum over it, a count, a number of samples or of batches.
+
+On tensors a measure is a mark in `via`, so that a join keeps it where one path has it; on plain numbers it is the
+`kind` of the scalar. Marks end where numbers of another kind begin: at layers, at unseen calls, at a loss.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from analyzer.engine.events import Event
+from analyzer.engine.trace import Gap, Site, Trace, start
+from analyzer.engine.values import Const, Scalar, Tensor, Unknown, Value, union
+
+
+class Mark(enum.Enum):
+    """A measure of a tensor."""
+
+    MEAN = "the mean over a batch"
+    SUM = "a sum"
+    LOSS = "a loss whose code was not seen: a mean by convention"
+    FACTOR = "multiplied or divided by something that is no output of a network"
+    COUNT = "how often something holds"
+    MEANS = "means of batches, added up"
+
+
+_MARKS = frozenset(Mark)
+_SCALING = {"/", "*"}
+_SCALING_CALLS = frozenset(
+    f"{owner}.{name}"
+    for owner in ("torch", "Tensor")
+    for name in ("div", "div_", "mul", "mul_", "divide", "true_divide", "multiply", "divide_")
+)
+SCALED_IN_PLACE = frozenset({"div_", "mul_", "divide_", "true_divide_"})
+NUMBERS = {"Tensor.item", "Tensor.numpy", "Tensor.tolist"}
+UNITS = frozenset({"mean", "means", "count", "counts", "samples", "batches", "size", "padded"})
+"""Kinds of scalars: a batch mean; batch means added up; a count in a batch; counts added up; the number of samples in a
+data set; of batches in a loader; of samples in a batch; of batches times their nominal size."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Average(Event):
+    """One measure is divided by another. `over` and `by` are their units."""
+
+    over: str
+    by: str
+    over_trace: Trace
+    by_trace: Trace
+
+
+def is_tensor(case: Value) -> bool:
+    """Whether a case is, or may be, a tensor."""
+    return isinstance(case, (Tensor, Unknown))
+
+
+def marks_of(case: Value) -> frozenset[object]:
+    """The measures of an atom."""
+    return case.via & _MARKS if isinstance(case, (Tensor, Unknown)) else frozenset()
+
+
+def without(tags: frozenset[object]) -> frozenset[object]:
+    """The tags that are no measures."""
+    return tags - _MARKS if tags & _MARKS else tags
+
+
+def marked(value: Value, *marks: Mark) -> Value:
+    """The value with these measures and no others."""
+    return union(
+        replace(case, via=without(case.via) | set(marks)) if isinstance(case, (Tensor, Unknown)) else case
+        for case in value.cases
+    )
+
+
+def reduction(options: Mapping[str, Value]) -> Mark | None:
+    """How a loss of torch reduces, by its options: to a mean unless told otherwise; None where it does not reduce or
+    the option is not known."""
+    given = options.get("reduction")
+    average = options.get("size_average")
+    if average is not None and any(isinstance(case, Const) and case.value is False for case in average.cases):
+        return Mark.SUM
+    if given is None:
+        return Mark.MEAN
+    names = {case.value if isinstance(case, Const) else None for case in given.cases}
+    known = {"mean": Mark.MEAN, "batchmean": Mark.MEAN, "sum": Mark.SUM, "elementwise_mean": Mark.MEAN}
+    return known.get(str(names.pop())) if len(names) == 1 else None
+
+
+def after_call(name: str, inputs: tuple[Value, ...], result: Value) -> Value:
+    """The result of a library call with its measure: whole reductions, and scaling by something plain."""
+    last = name.rsplit(".", 1)[-1]
+    if last in {"mean", "sum"} and len(inputs) == 1:
+        is_count = any(Mark.COUNT in marks_of(case) for case in inputs[0].cases)
+        marks = [Mark.MEAN if last == "mean" else Mark.SUM, *([Mark.COUNT] if is_count else [])]
+        return marked(result, *marks)
+    if name in _SCALING_CALLS and len(inputs) == 2 and is_scaling(inputs[0], inputs[1]):
+        return union(_with_factor(case) for case in result.cases)
+    return result
+
+
+def is_scaling(one: Value, two: Value) -> bool:
+    """Whether one of two factors is no output of a network."""
+    return not all(any(_has_roots(case) for case in value.cases) for value in (one, two))
+
+
+def _has_roots(case: Value) -> bool:
+    return isinstance(case, (Tensor, Unknown)) and bool(case.roots)
+
+
+def _with_factor(case: Value) -> Value:
+    return replace(case, via=case.via | {Mark.FACTOR}) if isinstance(case, (Tensor, Unknown)) else case
+
+
+def after_operation(op: str, one: Value, two: Value, result: Value) -> Value:
+    """The measure of ``one op two`` where a tensor is involved: a sum is scaled only if all its parts are."""
+    if op in _SCALING:
+        return _with_factor(result) if is_scaling(one, two) else result
+    is_sum = op in {"+", "-"} and is_tensor(one) and is_tensor(two)
+    if is_sum and (Mark.FACTOR in marks_of(one)) != (Mark.FACTOR in marks_of(two)):
+        return replace(result, via=result.via - {Mark.FACTOR}) if isinstance(result, (Tensor, Unknown)) else result
+    return result
+
+
+def number_of(receiver: Value, site: Site) -> Scalar:
+    """``loss.item()``: the measure goes on."""
+    units = {_unit(marks_of(case)) for case in receiver.cases}
+    unit = units.pop() if len(units) == 1 else ""
+    if not unit:
+        return Scalar(trace=receiver.trace)
+    is_guess = any(Mark.LOSS in marks_of(case) for case in receiver.cases)
+    note = {"mean": "the mean over a batch", "means": "means of batches, added up"}.get(unit, "a count in a batch")
+    return Scalar(unit, trace=start(site, note, Gap.CONVENTION if is_guess else None))
+
+
+def _unit(marks: frozenset[object]) -> str:
+    if Mark.FACTOR in marks:
+        return ""
+    if Mark.MEANS in marks:
+        return "means"
+    if Mark.SUM in marks:
+        return "count" if Mark.COUNT in marks and Mark.MEAN not in marks else ""
+    return "mean" if marks & {Mark.MEAN, Mark.LOSS} else ""
+
+
+def unit_of(case: Value) -> str:
+    """The unit of an atom, if it has one."""
+    if isinstance(case, Scalar):
+        return case.kind if case.kind in UNITS else ""
+    return _unit(marks_of(case))
+
+
+def plain(op: str, one: Value, two: Value) -> Scalar | None:
+    """Arithmetic on plain numbers with units; None where neither has one."""
+    units = {unit_of(one), unit_of(two)} - {""}
+    if not units:
+        return None
+    trace = one.trace if unit_of(one) else two.trace
+    if op == "*" and units == {"batches"} and not is_small(one) and not is_small(two):
+        return Scalar("padded", trace=trace)
+    if op in {"+", "-"} and len(units) == 1:
+        return Scalar(units.pop(), trace=trace)
+    return Scalar()
+
+
+def is_small(case: Value) -> bool:
+    """One, or a constant that is no batch size."""
+    return isinstance(case, Const) and not (isinstance(case.value, int) and case.value > 1)
+
+
+def added_up(value: Value, result: Value, site: Site) -> Value:
+    """``total += value`` in a loop: batch means and counts of all batches so far."""
+    units = {unit_of(case) for case in value.cases}
+    unit = {"mean": "means", "means": "means", "count": "counts", "size": "samples"}.get(
+        units.pop() if len(units) == 1 else ""
+    )
+    if unit is None:
+        return result
+    gap = Gap.CONVENTION if value.trace is not None and Gap.CONVENTION in value.trace.gaps else None
+    guess = any(Mark.LOSS in marks_of(case) for case in value.cases)
+    trace = start(site, "added up here, batch by batch", Gap.CONVENTION if guess else gap)
+    return union(_sum(case, unit, trace) for case in result.cases)
+
+
+def _sum(case: Value, unit: str, trace: Trace) -> Value:
+    if isinstance(case, (Tensor, Unknown)):
+        return replace(case, via=case.via | {Mark.MEANS}) if unit == "means" else case
+    return Scalar(unit, trace=trace) if isinstance(case, (Scalar, Const)) else case
+
+
+def any_unit(cases: Iterable[Value]) -> bool:
+    """Whether any of some atoms has a unit."""
+    return any(unit_of(case) for case in cases)

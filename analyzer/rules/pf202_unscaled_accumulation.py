@@ -1,0 +1,150 @@
+"""PF202 unscaled-accumulation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from analyzer.engine.events import Backward, Clear, Forward, Guard, Loop, Step
+from analyzer.engine.measures import Mark
+from analyzer.engine.optim_events import Accumulate, GradientRead
+from analyzer.engine.program import Program
+from analyzer.engine.trace import Gap, Trace
+from analyzer.findings import Severity
+from analyzer.fixes.edits import InsertAfter, InsertBefore
+from analyzer.rules.base import DraftFix, Report, Rule
+
+_SCALED = {Mark.FACTOR, Mark.SUM}
+_OURS = {"Tensor", "torch", "Module", "Scaler"}
+"""Whose ``backward`` leaves the loss as it is: engines and accelerators scale it themselves."""
+
+
+class UnscaledAccumulation(Rule):
+    """Gradients of several micro-batches are summed where their mean is meant.
+
+    ## Why it matters
+    ``backward()`` adds to ``.grad``. Over ``n`` micro-batches of a mean loss, the step applies ``n`` times the gradient
+    of the large batch that is imitated: with SGD the learning rate is ``n`` times what it says, with any optimizer
+    clipping and weight decay weigh differently. Results change when only the number of micro-batches does.
+
+    ## Example
+    ```python
+    for i, (x, y) in enumerate(loader):
+        loss = criterion(model(x), y)
+        loss.backward()
+        if (i + 1) % n == 0:
+            optimizer.step()
+            optimizer.zero_grad()
+    ```
+
+    ## Use instead
+    ```python
+        loss = criterion(model(x), y) / n
+        loss.backward()
+    ```
+
+    ## When it stays quiet
+    When the loss is divided or multiplied by anything, when gradients are read or scaled before the step, for losses
+    that are sums by choice, when a framework (Accelerate, DeepSpeed, Lightning) owns the backward pass, and when the
+    periodic condition guards the backward pass as well: training every n-th step accumulates nothing.
+
+    ## Fix safety
+    Unsafe: the learning rate may have been tuned for the summed gradients.
+    """
+
+    code = "PF202"
+    name = "unscaled-accumulation"
+    alias = "TG014"
+    severity = Severity.WARNING
+    since = "0.1"
+
+    def check(self, program: Program, report: Report) -> None:
+        """A step every n-th iteration or after an inner loop, of gradients that every iteration adds to."""
+        if any(True for _ in program.of(Accumulate)):
+            return
+        for step in program.of(Step):
+            for backward, loop, gaps in (*_periodic(program, step), *_nested(program, step)):
+                report(
+                    backward.site,
+                    "Gradients of several micro-batches add up until the optimizer steps, and nothing divides the loss "
+                    "by their number: the step {will apply} their sum where a mean is meant. "
+                    "Divide the loss by the number of accumulation steps before `backward()`.",
+                    because=_because(program, step, backward, loop),
+                    gaps=gaps,
+                    fix=_fix(program, step, backward),
+                )
+
+
+Found = tuple[Backward, Loop, list[Gap]]
+
+
+def _because(program: Program, step: Step, backward: Backward, loop: Loop) -> list[Trace]:
+    made = [program.objects[step.optimizer].trace] if step.optimizer is not None else []
+    return [*made, loop.trace, backward.trace, step.trace]
+
+
+def _periodic(program: Program, step: Step) -> Iterator[Found]:
+    """``if (i + 1) % n == 0: step(); zero_grad()``."""
+    guards = {guard for guard in step.guards if guard.is_periodic}
+    nest = step.loops
+    if not guards or not nest or not _survives(program, step, guards):
+        return
+    added = [event for event in program.within(Backward, nest) if not guards & set(event.guards)]
+    if not added or len(added) < sum(1 for _ in program.within(Backward, nest)):
+        return
+    if any(event.loops != nest for event in added) or _is_normalised(program, nest, added):
+        return
+    others = [event for event in program.within(Step, nest) if not any(guard.is_periodic for guard in event.guards)]
+    if others:
+        return
+    is_sure = nest[-1].kind == "data" or _draws(program, nest)
+    yield added[-1], nest[-1], [] if is_sure else [Gap.UNSEEN]
+
+
+def _survives(program: Program, step: Step, guards: set[Guard]) -> bool:
+    """Whether gradients live from one step to the next, and are cleared with it: every clear is under a periodic
+    condition too."""
+    clears = [event for event in program.within(Clear, step.loops) if not program.disjoint(event.modules, step.modules)]
+    return all(any(guard.is_periodic for guard in event.guards) for event in clears) and (bool(clears) or step.clears)
+
+
+def _nested(program: Program, step: Step) -> Iterator[Found]:
+    """``for _ in range(n): loss.backward()`` and then ``step()``."""
+    nest = step.loops
+    inner = [
+        event
+        for event in program.within(Backward, nest)
+        if len(event.loops) == len(nest) + 1 and event.loops[-1].kind == "range" and event.order < step.order
+    ]
+    if not inner or any(guard.is_periodic for guard in step.guards):
+        return
+    whole = inner[-1].loops
+    if any(event.order < step.order for event in (*program.within(Clear, whole), *program.within(Step, whole))):
+        return
+    if any(event.loops != whole for event in inner) or _is_normalised(program, whole, inner):
+        return
+    if not any(not program.disjoint(event.modules, step.modules) for event in program.within(Clear, nest)):
+        return
+    yield inner[-1], whole[-1], [] if _draws(program, whole) else [Gap.UNSEEN]
+
+
+def _is_normalised(program: Program, nest: tuple[Loop, ...], added: list[Backward]) -> bool:
+    """Whether the loss is scaled, a sum by choice or owned by a framework, or gradients are used for anything else."""
+    if any(event.via & _SCALED or event.by not in _OURS for event in added):
+        return True
+    return any(True for _ in program.within(GradientRead, nest))
+
+
+def _draws(program: Program, nest: tuple[Loop, ...]) -> bool:
+    """Whether each iteration takes a batch of its own."""
+    return any(event.on_batch and event.loops == nest for event in program.within(Forward, nest))
+
+
+def _fix(program: Program, step: Step, backward: Backward) -> DraftFix | None:
+    """Divide by the modulus, where it is written in the condition."""
+    loss = program.sources.receiver(backward.site)
+    for guard in step.guards:
+        count = program.sources.modulus(guard.site) if guard.is_periodic else None
+        if count is not None and loss is not None and guard.site.path == backward.site.path:
+            edits = (InsertBefore(loss, "("), InsertAfter(loss, f" / {count})"))
+            return DraftFix("Divide the loss by the number of accumulation steps", "unsafe", edits)
+    return None
