@@ -135,7 +135,8 @@ class Effects(Expressions):
         roots = limited(frozenset(root for case in given for root in roots_of(case)))
         via = frozenset(v for case in given if isinstance(case, (Tensor, Unknown)) for v in case.via)
         objects = frozenset(case.obj for case in given if isinstance(case, Ref))
-        self.emit(Escape, at, None, objects=objects, roots=roots, via=via, how="call")
+        for_effect = self.statement == self.site(at)
+        self.emit(Escape, at, None, objects=objects, roots=roots, via=via, how="call", is_for_effect=for_effect)
         for arg in args.positional:
             for case in arg.cases:
                 if isinstance(case, Func) and isinstance(callee, (Unknown, Method)):

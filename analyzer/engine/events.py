@@ -67,6 +67,10 @@ class Forward(Event):
     has_graph: Tri
     mode: Trace | None = None
     on_batch: bool = False
+    inputs: frozenset[Site] = frozenset()
+    """The forward passes whose graphs go into this one."""
+    is_dry: bool = False
+    """Whether random or constant numbers go in: the pass shows a shape, or a time."""
     modes: tuple[Value, ...] = ()
     """Every mode that the module may be in here, as far as code seen set it, each with the switch as its trace."""
     depends: Tri = "maybe"
@@ -141,6 +145,8 @@ class Escape(Event):
     roots: frozenset[Site]
     via: frozenset[object]
     how: Literal["call", "return", "log"]
+    is_for_effect: bool = False
+    """Whether the call stands alone: what it is for is what it does, not what it gives."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 from analyzer.engine import measures, modes
 from analyzer.engine.events import Forward
-from analyzer.engine.graphs import carries, roots_of
+from analyzer.engine.graphs import carries, device_of, roots_of
 from analyzer.engine.machine import CONTAINERS, MAX_DEPTH, Args
 from analyzer.engine.rows import Rows
 from analyzer.engine.state import FALSE, GRAD_OFF, State
-from analyzer.engine.trace import Gap, start
-from analyzer.engine.values import Func, Ref, Scalar, Tensor, Tri, Tuple, Unknown, Value, limited, union
+from analyzer.engine.trace import Gap, Site, start
+from analyzer.engine.values import Device, Func, Ref, Scalar, Tensor, Tri, Tuple, Unknown, Value, limited, union
 from analyzer.syntax import ir
 
 _TRI: dict[bool | None, Tri] = {True: "yes", False: "no", None: "maybe"}
@@ -41,11 +41,13 @@ class Forwards(Rows):
         has_graph = any(carries(case) for case in self.deep(result, state))
         mode = state.get((ref.obj, "is eval"))
         is_frozen = state.flag(ref.obj, "is frozen")
+        given = [c for a in args.all() for c in self.deep(a, state) if isinstance(c, (Tensor, Unknown))]
         self.emit(
             Forward, at, start(self.site(at), "the forward pass", self.gap_of(ref)), module=ref.obj,
             grad=_TRI[None if is_off is None else not is_off], is_eval=_TRI[state.flag(ref.obj, "is eval")],
             has_graph=_TRI[has_graph], mode=mode.trace if mode else None,
-            on_batch=any(isinstance(c, Tensor) and c.is_batch for a in args.all() for c in self.deep(a, state)),
+            on_batch=any(isinstance(c, Tensor) and c.is_batch for c in given), inputs=incoming_roots(given),
+            is_dry=bool(given) and all(isinstance(c, Tensor) and c.is_synthetic for c in given),
             modes=mode.cases if mode else (), depends=modes.dependence(self, ref, state), is_frozen=_TRI[is_frozen],
             asleep=modes.asleep(self, ref, state),
         )  # fmt: skip
@@ -112,4 +114,17 @@ class Forwards(Rows):
         roots = frozenset(root for case in incoming for root in roots_of(case)) | {self.site(at)}
         via = measures.without(frozenset(v for case in incoming for v in case.via))
         trace = start(self.site(at), "this module has parameters", self.gap_of(ref))
-        return Tensor(graph, limited(roots) if graph != "no" else frozenset(), via, is_opaque=is_opaque, trace=trace)
+        device: Device = "accelerator" if device_of(incoming) == "accelerator" else "model"
+        return Tensor(
+            graph,
+            limited(roots) if graph != "no" else frozenset(),
+            via,
+            is_opaque=is_opaque,
+            device=device,
+            trace=trace,
+        )
+
+
+def incoming_roots(given: list[Tensor | Unknown]) -> frozenset[Site]:
+    """The forward passes whose graphs go into another."""
+    return limited(frozenset(root for case in given for root in case.roots))

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from analyzer.engine.trace import Site
-from analyzer.engine.values import Tensor, Unknown, Value, limited, nested
+from analyzer.engine.values import Device, Tensor, Unknown, Value, limited, nested
 
 
 def carries(case: Value) -> bool:
@@ -29,7 +29,7 @@ def combine(cases: Sequence[Value]) -> Value:
     """What an operation on tensors and unknowns gives."""
     roots: frozenset[Site] = frozenset()
     via: frozenset[object] = frozenset()
-    graph, trace, tensor = "no", None, False
+    graph, trace, tensor, device = "no", None, False, device_of(cases)
     for case in cases:
         if isinstance(case, (Tensor, Unknown)):
             roots, via = roots | case.roots, via | case.via
@@ -38,9 +38,19 @@ def combine(cases: Sequence[Value]) -> Value:
             if case.graph == "yes" or (case.graph == "maybe" and graph == "no"):
                 graph, trace = case.graph, case.trace
     if graph == "yes" or (tensor and all(isinstance(case, Tensor) for case in cases)):
-        return Tensor(graph, limited(roots), via, trace=trace or cases[0].trace)  # type: ignore[arg-type]
+        return Tensor(graph, limited(roots), via, device=device, trace=trace or cases[0].trace)  # type: ignore[arg-type]
     unknown = next(case for case in cases if isinstance(case, Unknown))
     return replace(unknown, roots=limited(roots), via=via)
+
+
+def device_of(cases: Sequence[Value]) -> Device:
+    """Where the result of an operation on tensors is."""
+    places = {case.device for case in cases if isinstance(case, Tensor)}
+    if "accelerator" in places:
+        return "accelerator"
+    if "model" in places:
+        return "model"
+    return "host" if places == {"host"} and all(isinstance(case, Tensor) for case in cases) else ""
 
 
 def roots_of(case: Value) -> frozenset[Site]:

@@ -37,6 +37,8 @@ class Interpreter(Functions):
     # --- simple statements ------------------------------------------------------------------------------------
 
     def evaluate_only(self, node: ir.Evaluate, state: State) -> State | None:
+        if isinstance(node.value, ir.Call):
+            self.statement = self.site(node.value.at)
         value = self.evaluate(node.value, state)
         if isinstance(node.value, ir.Attribute):
             self.not_called(value, node.value.at)

@@ -105,7 +105,7 @@ class Lookups(Uses):
                 return self.bound(found, ref, at, state)
         if obj.kind == "Accelerator" and attr == "sync_gradients":
             return Scalar("cycle")
-        if obj.kind == "Module" and attr in {"module", "_orig_mod"}:
+        if obj.kind == "Module" and attr in {"module", "_orig_mod", "__call__"}:
             return ref
         if obj.kind == "Module" and attr == "training":
             self.reads_mode.add(ref.obj)
@@ -140,8 +140,10 @@ class Lookups(Uses):
     def tensor_attribute(self, case: Tensor, attr: str, at: int) -> Value:
         if attr == "grad":
             self.emit(GradientRead, at, None)
+        if attr == "data":
+            self.leaves_graph((case,), at)
         if attr in {"data", "grad"}:
-            return Tensor(param_of=case.param_of, trace=case.trace, activation=case.activation)
+            return Tensor(param_of=case.param_of, device=case.device, trace=case.trace, activation=case.activation)
         if attr == "shape":
             return Scalar("shape", trace=case.trace)
         if attr in {"device", "dtype", "ndim", "requires_grad", "is_cuda", "is_leaf", "grad_fn"}:
@@ -165,6 +167,8 @@ class Lookups(Uses):
             return self.tuple_item(case, index)
         if isinstance(case, Ref):
             return self.container_item(case, index, at, state)
+        if isinstance(case, Tensor) and (case.birth or case.is_synthetic):
+            return replace(case, birth=None, is_synthetic=False)
         if isinstance(case, (Tensor, Unknown)):
             return case
         if isinstance(case, Const) and isinstance(index, Const):
@@ -215,7 +219,7 @@ class Lookups(Uses):
         if isinstance(case, Tuple):
             return union(case.items) if case.items else unseen("an empty tuple", self.site(at))
         if isinstance(case, Parameters):
-            return Tensor("yes", param_of=case.modules, trace=case.trace)
+            return Tensor("yes", param_of=case.modules, device="model", trace=case.trace)
         if isinstance(case, Tensor):
             return case
         if isinstance(case, Ref):

@@ -8,14 +8,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from analyzer.engine.device_events import GraphLeft
 from analyzer.engine.events import Event, Forward, Guard, Loop, Step, Store
 from analyzer.engine.state import State
 from analyzer.engine.trace import Gap, Site, Trace, start
-from analyzer.engine.values import Class, Func, ObjectId, Ref, Tri, Unknown, Value
+from analyzer.engine.values import Class, Func, ObjectId, Ref, Tensor, Tri, Unknown, Value
 from analyzer.knowledge.schema import Knowledge
 from analyzer.syntax import ir
 
@@ -94,6 +95,8 @@ class Machine(ABC):
         self.called: set[tuple[str, int]] = set()
         self.heads: dict[object, State] = {}
         self.constants: dict[ir.Constant, Value] = {}
+        self.statement: Site | None = None
+        """The call whose result the statement in progress throws away."""
         self.emptied: dict[ObjectId, set[tuple[Loop, ...]]] = {}
         self.switches: dict[Trace, int] = {}
         """Every switch of a mode so far and its number."""
@@ -140,6 +143,13 @@ class Machine(ABC):
                 **facts,
             )
         )
+
+    def leaves_graph(self, inputs: Iterable[Value], at: int) -> None:
+        """Something without a graph is made of these."""
+        cases = [case for value in inputs for case in value.cases if isinstance(case, (Tensor, Unknown))]
+        roots = frozenset(root for case in cases for root in case.roots)
+        if roots and not self.in_pass:
+            self.emit(GraphLeft, at, None, roots=roots)
 
     def cut_off(self, since: int, unfinished: tuple[Loop, ...] | None = None) -> None:
         """What was not followed to its end shows no absence: of the events from `since` on, those that accuse because
@@ -237,7 +247,7 @@ class Args:
 
     def all(self) -> tuple[Value, ...]:
         """Every argument."""
-        return (*self.positional, *self.keywords.values())
+        return (*self.positional, *self.keywords.values(), *(value for _, value in self.unpacked))
 
 
 def unseen(reason: str, site: Site, gap: Gap = Gap.UNSEEN) -> Unknown:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from analyzer.engine import fold, measures
 from analyzer.engine.activations import shifted
-from analyzer.engine.graphs import combine
+from analyzer.engine.graphs import combine, device_of
 from analyzer.engine.lookups import Lookups
 from analyzer.engine.machine import CONTAINERS
 from analyzer.engine.state import State
@@ -55,6 +55,7 @@ class Operations(Lookups):
             except fold.NotConstant:
                 return Scalar()
         if op in _COMPARISONS:
+            self.leaves_graph((left, right), at)
             return self.comparison(op, left, right)
         if op == "%" and is_counted(left) and is_counted(right):
             return Scalar("cycle")
@@ -66,7 +67,8 @@ class Operations(Lookups):
             if not any(isinstance(case, (Unknown, Scalar, Method)) for case in left.cases) and len(shapes) == 1:
                 return const(shapes.pop() is (op == "is"))
         if any(isinstance(case, Tensor) for case in (*left.cases, *right.cases)):
-            return Tensor(via=frozenset({measures.Mark.COUNT}))
+            device = device_of((*left.cases, *right.cases))
+            return Tensor(via=frozenset({measures.Mark.COUNT}), device=device)
         return Scalar("cycle" if is_cycle(left) or is_cycle(right) else "bool")
 
     def mixed(self, op: str, one: Value, two: Value, at: int) -> Value:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import TypeVar
 
-from analyzer.engine.events import Backward, Escape, Event, Loop
+from analyzer.engine.events import Backward, Escape, Event, Forward, Loop
 from analyzer.engine.hooks import Hook, hooks_of, loops_around
 from analyzer.engine.interpret import Interpreter
 from analyzer.engine.machine import Frame, OutOfBudget
@@ -196,6 +196,18 @@ class Program(Interpreter):
         """Whether an event was reached through an entry that another file of the tree names, where gradients are
         switched off: its caller, which was not seen, may do so around the call."""
         return self.names_entry(event, _GRAD_WORDS)
+
+    def runs_under_unseen_base(self, event: Event) -> bool:
+        """Whether an event was reached through a method of a class whose base was not read: code of the base may call
+        it, in a context of its own."""
+        return bool(event.calls) and event.calls[0] in self.open_entries
+
+    def has_parameters(self, forward: Forward) -> bool:
+        """Whether the module of a forward is more than a loss or a layer without parameters."""
+        if forward.module is None:
+            return False
+        row = self.knowledge.row(self.objects[forward.module].name)
+        return row is None or (row.graph == "parameters" or row.effect == "sequential")
 
     def function_around(self, site: Site) -> ir.FunctionDef | None:
         """The function whose text a place is in: the innermost one."""

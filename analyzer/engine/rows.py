@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from analyzer.engine import measures
 from analyzer.engine.activations import after
+from analyzer.engine.devices import located
 from analyzer.engine.effects import Effects
 from analyzer.engine.events import Loss
 from analyzer.engine.graphs import combine, roots_of
@@ -46,6 +47,8 @@ class Rows(Effects):
         if row.expects:
             self.loss(row, name, args, at)
         inputs = args.all() if receiver is None else (receiver, *args.all())
+        if row.graph == "none" or row.returns == "scalar":
+            self.leaves_graph(inputs, at)
         if row.returns in {"tensor", "values and indices"}:
             if row.graph == "parameters":
                 return Tensor("yes", trace=start(self.site(at), "a parameter"))
@@ -144,6 +147,12 @@ class Rows(Effects):
 
     def tensor_result(self, row: Row, inputs: tuple[Value, ...], at: int, state: State, args: Args) -> Value:
         incoming = [case for value in inputs for case in self.deep(value, state) if isinstance(case, (Tensor, Unknown))]
+        value = self.computed(row, inputs, incoming, at, state, args)
+        return located(row, value, incoming, args, (self.site(at), tuple(loop.key for loop in self.loops)))
+
+    def computed(
+        self, row: Row, inputs: tuple[Value, ...], incoming: list[Tensor | Unknown], at: int, state: State, args: Args
+    ) -> Value:
         activation = self.activation_of(row, inputs, args, at, state)
         if row.graph == "none" or state.flag(*GRAD_OFF) or not incoming:
             batch = any(isinstance(case, Tensor) and case.is_batch for case in incoming)

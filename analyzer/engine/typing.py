@@ -8,7 +8,11 @@ from analyzer.engine.values import Tensor, Unknown, Value
 from analyzer.syntax import ir
 from analyzer.syntax.scope import ASSIGNED, HANDED, dotted
 
-_MODULE_USES = {"train", "eval", "parameters", "state_dict", "named_parameters", "load_state_dict", "zero_grad"}
+_MODULE_USES = {
+    "train", "train(…)", "eval", "state_dict", "load_state_dict(…)", "zero_grad", "requires_grad_(…)", "children",
+    "modules", "named_modules",
+}  # fmt: skip
+_PLACES = {"cuda", "cuda(…)", "to(…)", "half", "float", "double", "bfloat16"}
 _PARAMETER_USES = {"parameters", "named_parameters"}
 """Called without arguments on nothing but modules."""
 _SCHEDULER_USES = {"get_last_lr", "get_lr", "step_update(…)", "get_epoch_values(…)"}
@@ -42,9 +46,9 @@ def kind_by_use(uses: frozenset[str]) -> str | None:
         return "Scheduler"
     if {"zero_grad", "zero_grad(…)"} & uses and not uses & _NO_OPTIMIZER:
         return "Optimizer"
-    if "()" in uses and uses & _MODULE_USES:
+    if uses & _PARAMETER_USES or ("()" in uses and uses & _MODULE_USES):
         return "Module"
-    if uses & _PARAMETER_USES:
+    if {"train", "eval"} & uses and (uses & _PLACES or {"train", "eval"} <= uses):
         return "Module"
     return "Stepper" if "step" in uses and {use for use in uses if use[0] not in _MOVES} <= _STEPPER_USES else None
 

@@ -19,6 +19,9 @@ MAX_ROOTS = 12
 ObjectId = int
 Tri = Literal["yes", "no", "maybe"]
 TRI: dict[bool | None, Tri] = {True: "yes", False: "no", None: "maybe"}
+Device = Literal["", "host", "accelerator", "model"]
+"""Where a tensor is: not known, in the host's memory for sure, moved to an accelerator, or where a model is."""
+Birth = tuple[Site, tuple[object, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +78,8 @@ class Tensor(Value):
     """A tensor, or an opaque structure of tensors (`is_opaque`: a model's output object, a batch).
 
     `roots` are the sites of the forward passes whose graph it holds; `via` the containers and accumulators it came
-    through; `param_of` the modules whose parameters it is.
+    through; `param_of` the modules whose parameters it is. `device` is where it is, as far as that is known; `birth` is
+    where and under which loops a tensor in the host's memory was made; `is_synthetic`: of random or constant numbers.
     """
 
     graph: Tri = "no"
@@ -85,6 +89,9 @@ class Tensor(Value):
     param_of: frozenset[ObjectId] = frozenset()
     is_opaque: bool = False
     is_batch: bool = False
+    device: Device = ""
+    birth: Birth | None = None
+    is_synthetic: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,6 +255,9 @@ def _blend(one: Value, other: Value) -> Value:
             roots=limited(one.roots | other.roots),
             via=one.via | other.via,
             param_of=one.param_of | other.param_of,
+            device=one.device if one.device == other.device else "",
+            birth=one.birth if one.birth == other.birth else None,
+            is_synthetic=one.is_synthetic and other.is_synthetic,
             trace=witness(one, other),
         )
     if isinstance(one, Unknown) and isinstance(other, Unknown):

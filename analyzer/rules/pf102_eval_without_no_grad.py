@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
+from analyzer.engine.device_events import GraphLeft
 from analyzer.engine.events import Backward, Escape, Forward, Loop
 from analyzer.engine.program import Program
-from analyzer.engine.trace import Gap, Site
+from analyzer.engine.trace import Gap, Site, Trace, start
 from analyzer.findings import Severity
 from analyzer.fixes.no_grad import without_gradients
 from analyzer.rules.base import Report, Rule
@@ -32,10 +35,14 @@ class EvalWithoutNoGrad(Rule):
             correct += (model(x).argmax(1) == y).sum()
     ```
 
+    It is found without ``eval()`` too, where a program that trains elsewhere only reads numbers off the outputs of a
+    loop over data.
+
     ## When it stays quiet
     Under ``no_grad`` or ``inference_mode`` in any form (decorator, context, bare statement, of the project's own, in
-    the caller), when the parameters are frozen, and when a backward pass uses the graph (adversarial examples,
-    saliency, fine-tuning with frozen statistics).
+    the caller), when the parameters are frozen, when random numbers go through (a shape, a timing), and when a backward
+    pass uses the graph or may use it: adversarial examples, saliency, fine-tuning with frozen statistics, losses that
+    are returned or handed to code that was not read.
 
     ## Fix safety
     ``@torch.no_grad()`` above the function that evaluates, where nothing in it trains and the file imports torch. It is
@@ -49,30 +56,90 @@ class EvalWithoutNoGrad(Rule):
     since = "0.1"
 
     def check(self, program: Program, report: Report) -> None:
-        """A forward in eval mode, over batches, with gradients on, in a loop without a backward: the first of each
-        loop."""
+        """A forward in evaluation with gradients on, whose graph no backward pass can use: the first of each loop."""
+        used = frozenset(root for event in program.of(Backward) for root in event.roots)
+        blind = [event for event in program.of(Backward) if not event.is_known]
         seen: set[Site] = set()
         for forward in program.of(Forward):
+            if (forward.grad, forward.has_graph) != ("yes", "yes") or forward.site in used or forward.is_dry:
+                continue
             nest = _over_batches(forward)
-            if not nest or forward.mode is None or nest[-1].site in seen:
+            place = nest[-1].site if nest else forward.site
+            if place in seen or (nest and any(program.within(Backward, nest))):
                 continue
-            if (forward.is_eval, forward.grad, forward.has_graph) != ("yes", "yes", "yes"):
+            evidence = _evidence(program, forward, nest)
+            if evidence is None or (not nest and blind):
                 continue
-            used = any(forward.site in event.roots for event in program.of(Backward))
-            if used or any(program.within(Backward, nest)):
-                continue
-            seen.add(nest[-1].site)
-            inside = forward.calls[nest[-1].depth :]
-            at = inside[0] if inside and nest[-1].kind != "framework" else forward.site
+            seen.add(place)
+            at = _shown(forward, nest)
             report(
                 at,
-                f"`{program.sources.text(at)}` runs in evaluation mode and {{does build}} an autograd graph that no "
-                "backward pass uses: `eval()` does not turn gradients off. Wrap the loop in `torch.no_grad()` or "
-                "`torch.inference_mode()`.",
-                because=[forward.mode, nest[-1].trace, forward.trace],
-                gaps=_gaps(program, forward),
-                fix=without_gradients(program, nest[-1].site) if at.path == nest[-1].site.path else None,
+                _message(program.sources.text(at), forward.is_eval == "yes"),
+                because=evidence.because,
+                gaps=evidence.gaps,
+                fix=without_gradients(program, place) if at.path == place.path else None,
             )
+
+
+class _Evidence(NamedTuple):
+    because: list[Trace]
+    gaps: list[Gap]
+
+
+def _evidence(program: Program, forward: Forward, nest: tuple[Loop, ...]) -> _Evidence | None:
+    """What says that a forward is evaluation: its mode, or a loop over data that throws every graph away."""
+    lost = _loses(program, forward)
+    if program.is_called_without_grad(forward):
+        lost = Gap.UNSEEN
+    if forward.is_eval == "yes" and forward.mode is not None:
+        if nest:
+            returned = any(forward.site in event.roots for event in program.of(Escape) if event.how == "return")
+            gaps = [Gap.UNSEEN] if program.is_called_without_grad(forward) else [Gap.CONVENTION] if returned else []
+            return _Evidence([forward.mode, nest[-1].trace, forward.trace], gaps)
+        if lost is Gap.UNSEEN:
+            return None
+        return _Evidence([forward.mode, forward.trace], [Gap.CONVENTION])
+    if not nest or nest[-1].kind != "data" or not forward.on_batch or not program.has_parameters(forward):
+        return None
+    left = next((event for event in program.within(GraphLeft, nest) if forward.site in event.roots), None)
+    if lost is Gap.UNSEEN or left is None or not any(program.of(Backward)) or program.runs_under_unseen_base(forward):
+        return None
+    read = start(left.site, "only numbers without a graph are made of it")
+    return _Evidence([nest[-1].trace, forward.trace, read], [Gap.CONVENTION])
+
+
+def _loses(program: Program, forward: Forward) -> Gap | None:
+    """Whether code that we cannot see may still run a backward pass through the graph: it is returned, or handed to a
+    call that stands alone or gets an optimizer. A call whose result is used computes something: a convention."""
+    gap: Gap | None = None
+    for event in program.of(Escape):
+        if forward.site not in event.roots:
+            continue
+        trains = any(program.objects[obj].kind in {"Optimizer", "Stepper", "Scaler"} for obj in event.objects)
+        if event.how == "return" or event.is_for_effect or trains:
+            return Gap.UNSEEN
+        gap = Gap.CONVENTION
+    return gap
+
+
+def _message(text: str, is_eval: bool) -> str:
+    if is_eval:
+        return (
+            f"`{text}` runs in evaluation mode and {{does build}} an autograd graph that no backward pass uses: "
+            "`eval()` does not turn gradients off. Run it under `torch.no_grad()` or `torch.inference_mode()`."
+        )
+    return (
+        f"`{text}` runs over data that nothing is trained on, and {{does build}} an autograd graph that no backward "
+        "pass uses. Run the loop under `torch.no_grad()` or `torch.inference_mode()`."
+    )
+
+
+def _shown(forward: Forward, nest: tuple[Loop, ...]) -> Site:
+    """The forward, or the call of the loop that leads to it."""
+    if not nest or nest[-1].kind == "framework":
+        return forward.site
+    inside = forward.calls[nest[-1].depth :]
+    return inside[0] if inside else forward.site
 
 
 def _over_batches(forward: Forward) -> tuple[Loop, ...]:
@@ -82,11 +149,3 @@ def _over_batches(forward: Forward) -> tuple[Loop, ...]:
         if found:
             return forward.loops[: found[-1] + 1]
     return ()
-
-
-def _gaps(program: Program, forward: Forward) -> list[Gap]:
-    """An unseen caller may have turned gradients off, or, seldom, want the gradient of what is returned."""
-    if program.is_called_without_grad(forward):
-        return [Gap.UNSEEN]
-    returned = any(forward.site in event.roots for event in program.of(Escape) if event.how == "return")
-    return [Gap.CONVENTION] if returned else []
