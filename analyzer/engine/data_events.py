@@ -19,6 +19,10 @@ class LoaderMade(Event):
     loader: ObjectId
     given: tuple[tuple[str, Value], ...]
     has_more: bool
+    samplers: frozenset[ObjectId]
+    """The sampler, the batch sampler and the objects these hold."""
+    nodes: tuple[tuple[str, int], ...] = ()
+    """The nodes of the arguments that are written out, by name, in order."""
     constant_seed: Site | None = None
     """Where `worker_init_fn` seeds every worker alike."""
 
@@ -83,7 +87,9 @@ class Restored(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceChosen(Event):
-    """The program decides at run time which device it uses."""
+    """The program decides at run time which device it uses. `is_conditional`: only if its guards ask for a device."""
+
+    is_conditional: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

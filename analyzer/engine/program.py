@@ -38,6 +38,8 @@ class Program(Interpreter):
         self.entries: dict[Site, str] = {}
         self.open_entries: set[Site] = set()
         """Entries of classes that inherit from code that was not read, which may call them."""
+        self.answers: dict[type, object] = {}
+        """What rules worked out together from the events, by kind."""
 
     def unit(self, path: str) -> ir.Unit | None:
         return self.sources.unit(path)

@@ -9,7 +9,7 @@ from analyzer.engine.data_events import DeviceChosen, Read, ReadAt, Restored, Sa
 from analyzer.engine.machine import Args
 from analyzer.engine.state import State
 from analyzer.engine.trace import Gap, start
-from analyzer.engine.values import Const, External, Ref, Unknown, Value
+from analyzer.engine.values import Const, External, Tensor, Unknown, Value
 
 Observer = Callable[[Calls, Args, int, State, Value], None]
 
@@ -45,14 +45,29 @@ def device_made(machine: Calls, args: Args, at: int, state: State, result: Value
         device_asked(machine, args, at, state, result)
 
 
+def _may_be_module(machine: Calls, receiver: Value) -> bool:
+    return isinstance(receiver, Unknown) or machine.is_module(receiver)
+
+
 def moved(machine: Calls, receiver: Value, args: Args, at: int, state: State, result: Value) -> None:
     """``model.to(device)`` with a device that is not written down."""
     value = args.at(0, "device")
-    if value is None or not isinstance(receiver, Ref) or machine.objects[receiver.obj].kind != "Module":
+    if value is None or not _may_be_module(machine, receiver):
         return
-    if not any(isinstance(case, (Const, External)) for case in value.cases):
+    if not any(isinstance(case, (Const, External, Tensor)) for case in value.cases):
         trace = start(machine.site(at), "the model goes to a device that is chosen when the program runs")
         machine.emit(DeviceChosen, at, trace)
+
+
+def moved_to_gpu(machine: Calls, receiver: Value, args: Args, at: int, state: State, result: Value) -> None:
+    """``model.cuda(args.gpu)``; ``model.cuda()`` only under a condition."""
+    if not _may_be_module(machine, receiver):
+        return
+    value = args.at(0, "device")
+    is_open = value is not None and not any(isinstance(case, Const) for case in value.cases)
+    if is_open or machine.guards:
+        trace = start(machine.site(at), "the model goes to a GPU that is chosen when the program runs")
+        machine.emit(DeviceChosen, at, trace, is_conditional=not is_open)
 
 
 def _saved(callee: str, number: int, name: str) -> Observer:
@@ -76,4 +91,4 @@ OBSERVERS = {
     "torch.cuda.is_available": device_asked,
     "torch.device": device_made,
 }
-METHOD_OBSERVERS = {"load_state_dict": restored, "to": moved, "save_pretrained": saved_pretrained}
+METHOD_OBSERVERS = {"load_state_dict": restored, "to": moved, "cuda": moved_to_gpu, "save_pretrained": saved_pretrained}

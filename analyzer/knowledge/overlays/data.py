@@ -31,8 +31,12 @@ def loader_made(machine: Calls, args: Args, at: int, state: State, result: Value
     for name, value in given:
         if name in {"dataset", "sampler", "batch_sampler", "batch_size"}:
             state.set((result.obj, name), value)
+    order = [value for name, value in given if name in {"sampler", "batch_sampler"}]
+    nodes = [(name, node.at) for name, node in zip(LOADER_PARAMS, args.nodes, strict=False) if node is not None]
+    nodes += [(name, node.at) for name, node in args.keyword_nodes.items()]
     machine.emit(
-        LoaderMade, at, result.trace, loader=result.obj, given=given, has_more=args.has_more,
+        LoaderMade, at, result.trace, loader=result.obj, given=given, has_more=args.has_more, nodes=tuple(nodes),
+        samplers=frozenset().union(*(objects_in(machine, value, state) for value in order)),
         constant_seed=_constant_seed(machine, dict(given).get("worker_init_fn"), at, state),
     )  # fmt: skip
 

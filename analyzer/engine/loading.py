@@ -1,0 +1,200 @@
+"""What the events say about loaders together: which train, who shards them, in which loops they are drawn from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from analyzer.engine.data_events import Distributed, EpochSet, LoaderIterated, LoaderMade, Sharded
+from analyzer.engine.events import Backward, Escape, Event, Loop, Step
+from analyzer.engine.program import Program
+from analyzer.engine.trace import Gap, Site, Trace
+from analyzer.engine.values import Class, Const, External, ObjectId, Ref, Value
+from analyzer.syntax import ir
+from analyzer.syntax.scope import walk
+
+DISTRIBUTED_SAMPLERS = ("torch.utils.data.distributed.DistributedSampler", "torch.utils.data.DistributedSampler")
+IN_MEMORY = ("torch.utils.data.TensorDataset", "torch.utils.data.dataset.TensorDataset")
+RANK_WORDS = re.compile(
+    r"rank|world_?size|num_replicas|is_main|main_process|is_master|is_primary|is_chief|is_distributed|\bmaster\b"
+    r"|process_index|process_count|n?_?shards?\b|partition",
+    re.IGNORECASE,
+)
+"""Names that speak of the rank. They only ever hush a rule."""
+
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    """Why a loader is one that trains."""
+
+    trace: Trace
+    gap: Gap | None = None
+
+
+class Loading:
+    """One pass over the events of a program."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.made: dict[ObjectId, LoaderMade] = {}
+        self.iterated: list[LoaderIterated] = []
+        self.sharded: list[Sharded] = []
+        self.epochs_set: list[EpochSet] = []
+        self.distributed: list[Distributed] = []
+        self.escapes: list[Escape] = []
+        self.trains: dict[ObjectId, Training] = {}
+        for event in program.events:
+            self._note(event)
+        self._guess_by_optimizer()
+
+    def _note(self, event: Event) -> None:
+        if isinstance(event, LoaderMade):
+            self.made[event.loader] = event
+        elif isinstance(event, (Backward, Step)):
+            self._train(event)
+        elif isinstance(event, Escape):
+            if event.how == "call" and event.objects:
+                self.escapes.append(event)
+        elif isinstance(event, LoaderIterated):
+            self.iterated.append(event)
+        elif isinstance(event, Sharded):
+            self.sharded.append(event)
+        elif isinstance(event, EpochSet):
+            self.epochs_set.append(event)
+        elif isinstance(event, Distributed):
+            self.distributed.append(event)
+
+    def _train(self, event: Backward | Step) -> None:
+        for loop in event.loops:
+            for obj in loop.over:
+                self.trains.setdefault(obj, Training(event.trace))
+        if isinstance(event, Backward):
+            for tag in event.via:
+                if isinstance(tag, int):
+                    self.trains.setdefault(tag, Training(event.trace))
+
+    def _guess_by_optimizer(self) -> None:
+        """Whoever is handed a loader and an optimizer trains."""
+        objects = self.program.objects
+        for escape in self.escapes:
+            if any(objects[obj].kind == "Optimizer" for obj in escape.objects):
+                for obj in escape.objects & self.made.keys():
+                    trace = Trace(escape.site, "a loader and an optimizer go into code that was not read")
+                    self.trains.setdefault(obj, Training(trace, Gap.CONVENTION))
+
+    # --- questions --------------------------------------------------------------------------------------------
+
+    def training(self, made: LoaderMade) -> Training | None:
+        """Why a loader trains: a backward pass in a loop over it or through its batches, or a convention."""
+        return self.trains.get(made.loader)
+
+    def is_evaluated(self, made: LoaderMade) -> bool:
+        """Whether a loop over it was seen that runs no backward pass."""
+        return made.loader not in self.trains and any(made.loader in event.loaders for event in self.iterated)
+
+    def is_handed_over(self, made: LoaderMade) -> bool:
+        """Whether a framework shards the loader, or the data may have been split by rank."""
+        around = {made.loader, *made.samplers}
+        return any(not event.objects or event.objects & around for event in self.sharded)
+
+    def uses(self, made: LoaderMade) -> Iterator[tuple[Event, tuple[Loop, ...]]]:
+        """Where the loader is drawn from anew, or handed to code that was not read, with the loops around."""
+        drawn: list[Event] = [event for event in self.iterated if made.loader in event.loaders]
+        for event in (*drawn, *(event for event in self.escapes if made.loader in event.objects)):
+            yield event, tuple(loop for loop in event.loops if made.loader not in loop.over)
+
+    def given(self, obj: ObjectId, position: int, name: str) -> Value | None:
+        """An argument that an object of a library was made with."""
+        arguments = dict(self.program.objects[obj].arguments)
+        return arguments.get(name, arguments.get(str(position)))
+
+
+def loading(program: Program) -> Loading:
+    """The questions, for all rules once."""
+    found = program.answers.get(Loading)
+    if not isinstance(found, Loading):
+        found = program.answers[Loading] = Loading(program)
+    return found
+
+
+def is_absent(value: Value | None) -> bool:
+    """Whether an argument is left out or None in every case."""
+    return value is None or all(isinstance(case, Const) and case.value is None for case in value.cases)
+
+
+def is_const(value: Value | None, *wanted: object) -> bool:
+    """Whether an argument is one of these constants, for sure."""
+    return value is not None and all(
+        isinstance(case, Const) and any(case.value is each or case.value == each for each in wanted)
+        for case in value.cases
+    )
+
+
+def derives_from(value: Value, ending: str, depth: int = 0) -> bool:
+    """Whether a class derives from a library class whose name ends so."""
+    for case in value.cases:
+        if isinstance(case, External) and case.name.rpartition(".")[2] == ending:
+            return True
+        if isinstance(case, Class) and depth < 10 and any(derives_from(base, ending, depth + 1) for base in case.bases):
+            return True
+    return False
+
+
+def dataset_kind(program: Program, value: Value | None) -> str:
+    """``map`` (an indexed dataset, for sure), ``memory`` (tensors or a list), ``iterable``, or ``unknown``."""
+    kinds = {_dataset_kind(program, case) for case in value.cases} if value is not None else {"unknown"}
+    return kinds.pop() if len(kinds) == 1 else "iterable" if "iterable" in kinds else "unknown"
+
+
+def _dataset_kind(program: Program, case: Value, depth: int = 0) -> str:
+    if not isinstance(case, Ref):
+        return "unknown"
+    obj = program.objects[case.obj]
+    if obj.cls is not None:
+        if derives_from(obj.cls, "IterableDataset"):
+            return "iterable"
+        return "map" if derives_from(obj.cls, "Dataset") or obj.kind == "Data" else "unknown"
+    if obj.kind == "list" or obj.name in IN_MEMORY:
+        return "memory"
+    if obj.name.startswith(
+        ("torch.utils.data.Subset", "torch.utils.data.ConcatDataset", "torch.utils.data.random_split")
+    ):
+        parts = [part for _, value in obj.arguments[:1] for part in value.cases]
+        return _dataset_kind(program, parts[0], depth + 1) if len(parts) == 1 and depth < 5 else "map"
+    return "map" if obj.name.startswith("torchvision.datasets.") else "unknown"
+
+
+def speaks_of_rank(program: Program, value: Value | None) -> bool:
+    """Whether the expressions that a value came from name the rank."""
+    for case in value.cases if value is not None else ():
+        for step in case.trace.steps() if case.trace is not None else ():
+            if step.site.path in program.sources.trees and RANK_WORDS.search(program.sources.code(step.site)):
+                return True
+    return False
+
+
+def guarded_by_rank(program: Program, guards: tuple[Site, ...]) -> bool:
+    """Whether a branch around an event asks for the rank."""
+    return any(RANK_WORDS.search(program.sources.condition(guard)) for guard in guards)
+
+
+def picks_by_rank(program: Program) -> bool:
+    """Whether code that was read takes a part of something by rank: ``indices[rank::world_size]``."""
+    for path in program.modules:
+        unit = program.unit(path)
+        source = program.project.read(path)
+        if unit is None or source is None or b"rank" not in source:
+            continue
+        for node in walk(unit.body, True):
+            if isinstance(node, ir.Subscript) and _names_rank(node.index):
+                return True
+    return False
+
+
+def _names_rank(node: ir.Expr) -> bool:
+    if isinstance(node, ir.Constant):
+        return False  # ``os.environ["RANK"]``
+    names = [part.id if isinstance(part, ir.Name) else part.attr if isinstance(part, ir.Attribute) else ""
+             for part in walk((ir.Evaluate(node.at, node),), True)]  # fmt: skip
+    return any(RANK_WORDS.search(name) for name in names)

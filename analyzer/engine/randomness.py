@@ -1,0 +1,105 @@
+"""Which global generators of random numbers the files of a program seed and draw from, wherever they do.
+
+Flow plays no part: a seed in a helper counts, called or not. So the question is asked of what names are used for, which
+the lowering has noted; only where something is missing are the calls looked up in the IR.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from analyzer.engine.program import Program
+from analyzer.engine.trace import Site
+from analyzer.syntax import ir
+from analyzer.syntax.scope import dotted, walk
+
+STREAMS = {"torch": "torch", "numpy": "NumPy", "python": "`random`"}
+
+
+@dataclass(slots=True)
+class Randomness:
+    """By generator: the files that seed it and that draw from it."""
+
+    seeds: dict[str, dict[str, None]] = field(default_factory=dict)
+    draws: dict[str, dict[str, None]] = field(default_factory=dict)
+    is_uncertain: bool = False
+    """Code that was not read and speaks of seeds is called."""
+
+
+def randomness(program: Program) -> Randomness:
+    """What the files that were read seed and draw."""
+    found = Randomness()
+    for path in program.modules:
+        unit = program.unit(path)
+        if unit is not None:
+            _note(program, unit, found)
+    return found
+
+
+def _note(program: Program, unit: ir.Unit, found: Randomness) -> None:
+    names: dict[str, str] | None = None
+    for name, how in unit.uses.items():
+        for use in how:
+            called = use.removesuffix("(…)")
+            if use != "()" and not any(word in name or word in called for word in ("random", "seed", "torch", "rng")):
+                continue
+            names = imported(unit) if names is None else names
+            head, _, rest = name.partition(".")
+            if head not in names:
+                continue
+            full = ".".join(part for part in (names[head], rest, "" if use == "()" else called) if part)
+            _add(program, full, unit.path, found)
+
+
+def _add(program: Program, full: str, path: str, found: Randomness) -> None:
+    row = program.knowledge.row(full)
+    if row is not None and row.random:
+        into = found.seeds if row.effect == "seed" else found.draws
+        for stream in row.random:
+            into.setdefault(stream, {})[path] = None
+    elif "seed" in full.rpartition(".")[2].lower() and (row is None or not row.returns):
+        found.is_uncertain = True
+
+
+def imported(unit: ir.Unit) -> dict[str, str]:
+    """The names that imports anywhere in a file bind, and what they mean."""
+    names: dict[str, str] = {}
+    for node in _statements(unit.body):
+        if isinstance(node, ir.Import):
+            names.update((bound or name.partition(".")[0], name if bound else name.partition(".")[0])
+                         for name, bound in node.names)  # fmt: skip
+        elif isinstance(node, ir.ImportFrom):
+            prefix = "." * node.level + node.module
+            names.update((bound, f"{prefix}.{name}") for name, bound in node.names)
+    return names
+
+
+def _statements(block: ir.Block) -> Iterator[ir.Stmt]:
+    """Every statement, expressions left alone."""
+    work: list[ir.Stmt] = list(block)
+    while work:
+        node = work.pop()
+        yield node
+        for name in ("body", "orelse", "final"):
+            work.extend(getattr(node, name, ()))
+        if isinstance(node, ir.Try):
+            work.extend(each for handler in node.handlers for each in handler.body)
+
+
+def calls_of(program: Program, path: str, effect: str, stream: str) -> list[Site]:
+    """The calls in a file that seed a generator or draw from it, in order."""
+    unit = program.unit(path)
+    if unit is None:
+        return []
+    names = imported(unit)
+    found: list[Site] = []
+    for node in walk(unit.body, True):
+        name = dotted(node.callee) if isinstance(node, ir.Call) else None
+        if name is None or not isinstance(node, ir.Call):
+            continue
+        head, _, rest = name.partition(".")
+        row = program.knowledge.row(".".join(part for part in (names.get(head, "?"), rest) if part))
+        if row is not None and row.effect == effect and stream in row.random:
+            found.append(Site(path, node.at))
+    return sorted(found)

@@ -1,0 +1,127 @@
+"""PF206 partial-seeding."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from analyzer.engine.data_events import LoaderMade
+from analyzer.engine.events import Backward, Event, Step
+from analyzer.engine.loading import is_const
+from analyzer.engine.program import Program
+from analyzer.engine.randomness import STREAMS, Randomness, calls_of, randomness
+from analyzer.engine.trace import Gap, Site, Trace, start
+from analyzer.findings import Severity
+from analyzer.rules.base import Report, Rule
+
+_SEED = {"torch": "torch.manual_seed(seed)", "numpy": "np.random.seed(seed)", "python": "random.seed(seed)"}
+
+
+class PartialSeeding(Rule):
+    """Some generators of random numbers are seeded, others that the program draws from are not.
+
+    ## Why it matters
+    torch, NumPy and Python's ``random`` each have a generator of their own. A program that seeds one of them looks
+    reproducible and is not: shuffles, splits, augmentations or initial weights differ from run to run, and a
+    comparison of two runs measures luck.
+
+    ## Example
+    ```python
+    torch.manual_seed(0)
+    order = np.random.permutation(len(data))
+    ```
+
+    ## Use instead
+    ```python
+    torch.manual_seed(0)
+    np.random.seed(0)
+    order = np.random.permutation(len(data))
+    ```
+
+    ## When it stays quiet
+    When every generator that is drawn from is seeded somewhere in the program, in a helper or by a framework; when a
+    generator of one's own is used (``np.random.default_rng(0)``); when the generator that is not seeded is never drawn
+    from. Where nothing at all is seeded, a training script gets a note.
+
+    ## Fix safety
+    No automatic fix: where the seed belongs is the author's choice.
+    """
+
+    code = "PF206"
+    name = "partial-seeding"
+    alias = "TG008"
+    severity = Severity.WARNING
+    since = "0.1"
+
+    def check(self, program: Program, report: Report) -> None:
+        """A generator that is drawn from and not seeded, in a program that seeds another."""
+        found = randomness(program)
+        trains = _training(program)
+        drawn = {*found.draws, "torch"} if trains else set(found.draws)
+        if not found.seeds:
+            if not found.is_uncertain:
+                _note_none(program, report, found)
+            return
+        for stream in sorted(drawn - found.seeds.keys()):
+            _report(program, report, found, stream, trains)
+
+
+def _training(program: Program) -> Step | None:
+    """A step in a loop: the program initialises and trains something, which draws from torch."""
+    if next(program.of(Backward), None) is None:
+        return None
+    return next((event for event in program.of(Step) if event.loops), None)
+
+
+def _report(program: Program, report: Report, found: Randomness, stream: str, trains: Step | None) -> None:
+    seeded = [(other, site) for other in found.seeds for site in _sites(program, found.seeds[other], "seed", other)]
+    if stream == "torch":
+        draw = trains.trace if trains is not None else None
+    else:
+        sites = _sites(program, found.draws[stream], "draw", stream)
+        draw = start(sites[0], f"{STREAMS[stream]} is drawn from here") if sites else None
+    if not seeded or draw is None:
+        return
+    first = min(site for _, site in seeded)
+    names = sorted({STREAMS[other] for other, _ in seeded if other in STREAMS}) or ["the generator of the GPU"]
+    report(
+        first,
+        f"Only {' and '.join(names)} {{is}} seeded, but the program also draws from {STREAMS[stream]}: runs "
+        f"{{will differ}}. Call `{_SEED[stream]}` as well.",
+        because=[start(first, "some generators are seeded here"), draw],
+        gaps=[Gap.UNSEEN if found.is_uncertain else Gap.CONVENTION],
+    )
+
+
+def _sites(program: Program, paths: Iterable[str], effect: str, stream: str) -> list[Site]:
+    return [site for path in paths for site in calls_of(program, path, effect, stream)]
+
+
+def _note_none(program: Program, report: Report, found: Randomness) -> None:
+    """A training script that seeds nothing."""
+    steps = [event for event in program.of(Step) if event.loops and _is_main(program, event)]
+    if not steps or next(program.of(Backward), None) is None:
+        return
+    draw = _first_draw(program, found)
+    if draw is not None:
+        report(
+            draw.site,
+            "Nothing {is} seeded in this program: no two runs can be compared. Seed torch, NumPy and `random`.",
+            because=[draw, steps[0].trace],
+            gaps=[Gap.CONVENTION],
+            severity=Severity.NOTE,
+        )
+
+
+def _is_main(program: Program, event: Event) -> bool:
+    """Whether the body of the file runs it."""
+    return not event.calls or event.calls[0] not in program.entries
+
+
+def _first_draw(program: Program, found: Randomness) -> Trace | None:
+    for stream in ("numpy", "python"):
+        for site in _sites(program, found.draws.get(stream, ()), "draw", stream):
+            return start(site, f"{STREAMS[stream]} is drawn from here")
+    for made in program.of(LoaderMade):
+        if is_const(made.argument("shuffle"), True):
+            return made.trace
+    return None

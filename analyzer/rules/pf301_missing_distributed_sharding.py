@@ -1,0 +1,100 @@
+"""PF301 missing-distributed-sharding."""
+
+from __future__ import annotations
+
+from analyzer.engine.data_events import LoaderMade
+from analyzer.engine.loading import (
+    Loading,
+    dataset_kind,
+    guarded_by_rank,
+    is_absent,
+    is_const,
+    loading,
+    picks_by_rank,
+    speaks_of_rank,
+)
+from analyzer.engine.program import Program
+from analyzer.engine.trace import Gap, Trace
+from analyzer.findings import Severity
+from analyzer.rules.base import Report, Rule
+
+
+class MissingDistributedSharding(Rule):
+    """Every rank trains on the whole dataset.
+
+    ## Why it matters
+    Data-parallel training expects each rank to see its own part of the data. A ``DataLoader`` without a distributed
+    sampler gives every rank everything: an epoch costs as much as on one GPU, the ranks repeat each other's work, and
+    with the same seed they even compute the same gradients.
+
+    ## Example
+    ```python
+    model = DistributedDataParallel(model)
+    loader = DataLoader(dataset, batch_size=32, shuffle=True)
+    ```
+
+    ## Use instead
+    ```python
+    sampler = DistributedSampler(dataset)
+    loader = DataLoader(dataset, batch_size=32, sampler=sampler)
+    ```
+    and ``sampler.set_epoch(epoch)`` at the start of each epoch.
+
+    ## When it stays quiet
+    With any sampler or batch sampler; for iterable datasets; where data is sliced, sharded or built by rank; for
+    loaders that only evaluate, or that only one rank builds; where Accelerate, Lightning or a trainer shards.
+
+    ## Fix safety
+    No automatic fix: the sampler also needs ``set_epoch`` where the epochs are counted.
+    """
+
+    code = "PF301"
+    name = "missing-distributed-sharding"
+    alias = "TG012"
+    severity = Severity.ERROR
+    since = "0.1"
+
+    def check(self, program: Program, report: Report) -> None:
+        """A training loader of an indexed dataset without a sampler, in a program of several processes."""
+        known = loading(program)
+        if not known.distributed:
+            return
+        found = [made for made in known.made.values() if _is_whole(program, known, made)]
+        if not found or picks_by_rank(program):
+            return
+        several = known.distributed[-1]
+        for made in found:
+            why, gaps = _training(program, known, made)
+            if why is None:
+                continue
+            report(
+                made.site,
+                "Every rank {does get} the whole dataset from this loader: nothing gives each process a part of its "
+                "own. Use a `DistributedSampler`.",
+                because=[several.trace, made.trace, why],
+                gaps=gaps,
+            )
+
+
+def _is_whole(program: Program, known: Loading, made: LoaderMade) -> bool:
+    """Whether nothing on the loader can split the data."""
+    if made.has_more or not is_absent(made.argument("sampler")) or not is_absent(made.argument("batch_sampler")):
+        return False
+    if dataset_kind(program, made.argument("dataset")) == "iterable" or known.is_evaluated(made):
+        return False
+    if known.is_handed_over(made) or guarded_by_rank(program, made.guards):
+        return False
+    return not speaks_of_rank(program, made.argument("dataset"))
+
+
+def _training(program: Program, known: Loading, made: LoaderMade) -> tuple[Trace | None, list[Gap]]:
+    """Why the loader trains, and what that rests on."""
+    training = known.training(made)
+    shuffled = is_const(made.argument("shuffle"), True)
+    kind = dataset_kind(program, made.argument("dataset"))
+    gaps: list[Gap] = []
+    if kind == "unknown":  # shuffled data is indexed data: an iterable dataset refuses `shuffle=True`
+        gaps.append(Gap.CONVENTION if shuffled else Gap.UNSEEN)
+    if training is not None:
+        return training.trace, gaps + ([training.gap] if training.gap else [])
+    return (made.trace, [*gaps, Gap.CONVENTION]) if shuffled else (None, [])

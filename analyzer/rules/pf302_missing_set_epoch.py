@@ -1,0 +1,133 @@
+"""PF302 missing-set-epoch."""
+
+from __future__ import annotations
+
+import re
+
+from analyzer.engine.data_events import LoaderIterated, LoaderMade
+from analyzer.engine.events import Event, Loop
+from analyzer.engine.loading import DISTRIBUTED_SAMPLERS, Loading, Training, is_const, loading
+from analyzer.engine.program import Program
+from analyzer.engine.trace import Gap, Site
+from analyzer.engine.values import ObjectId, Ref, truth
+from analyzer.findings import Severity
+from analyzer.fixes.edits import InsertStatement
+from analyzer.rules.base import DraftFix, Report, Rule
+
+_SET_EPOCH = re.compile(rb"set_epoch")
+
+
+class MissingSetEpoch(Rule):
+    """A distributed sampler replays the order of the first epoch.
+
+    ## Why it matters
+    ``DistributedSampler`` shuffles with a generator seeded by its seed and its epoch. Unless ``set_epoch`` is called,
+    the epoch stays 0: every epoch has the same order, the same batches, and each rank sees the same part of each batch.
+    Nothing fails; the model generalises worse than on one GPU.
+
+    ## Example
+    ```python
+    sampler = DistributedSampler(dataset)
+    loader = DataLoader(dataset, sampler=sampler)
+    for epoch in range(epochs):
+        for x, y in loader:
+            ...
+    ```
+
+    ## Use instead
+    ```python
+    for epoch in range(epochs):
+        sampler.set_epoch(epoch)
+        for x, y in loader:
+            ...
+    ```
+
+    ## When it stays quiet
+    When ``set_epoch`` is called on the sampler, on the loader or on something that was not read; with
+    ``shuffle=False``; for loaders that only evaluate; where Lightning, Accelerate or a trainer takes the loader over.
+
+    ## Fix safety
+    Unsafe: the order of the data changes, which is the point.
+    """
+
+    code = "PF302"
+    name = "missing-set-epoch"
+    severity = Severity.WARNING
+    since = "0.1"
+
+    def check(self, program: Program, report: Report) -> None:
+        """A shuffling distributed sampler behind a loader that trains, drawn from in every round of a loop."""
+        known = loading(program)
+        for made in known.made.values():
+            for sampler in made.samplers:
+                if _shuffles(known, sampler) and not _is_told(known, made, sampler):
+                    _report(program, report, known, made, sampler)
+
+
+def _shuffles(known: Loading, sampler: ObjectId) -> bool:
+    if known.program.objects[sampler].name not in DISTRIBUTED_SAMPLERS:
+        return False
+    return not is_const(known.given(sampler, 3, "shuffle"), False)
+
+
+def _is_told(known: Loading, made: LoaderMade, sampler: ObjectId) -> bool:
+    around = {sampler, made.loader, *made.samplers}
+    told = any(not event.objects or event.objects & around for event in known.epochs_set)
+    return told or known.is_handed_over(made)
+
+
+def _report(program: Program, report: Report, known: Loading, made: LoaderMade, sampler: ObjectId) -> None:
+    training = known.training(made)
+    for event, loops in known.uses(made):
+        epochs = _epochs(program, sampler, loops)
+        if epochs is None or (training is None and isinstance(event, LoaderIterated)):
+            continue
+        place = Site(epochs.site.path, epochs.site.at + 1) if epochs.kind != "framework" else epochs.site
+        because = [program.objects[sampler].trace, made.trace, epochs.trace, event.trace]
+        report(
+            place,
+            "Every round of this loop {does draw} the same order of the data: the epoch of the `DistributedSampler` "
+            "is never set. Call `set_epoch(epoch)` on it at the start of each epoch.",
+            because=[*because, training.trace] if training is not None else because,
+            gaps=_gaps(program, known, made, sampler, training),
+            fix=_fix(program, made, event, epochs),
+        )
+        return
+
+
+def _epochs(program: Program, sampler: ObjectId, loops: tuple[Loop, ...]) -> Loop | None:
+    """The innermost loop around whose rounds can be epochs; the sampler must live longer."""
+    born = len(program.objects[sampler].loops)
+    around = [loop for loop in loops[born:] if loop.kind in {"range", "while", "data"}]
+    return around[-1] if around else None
+
+
+def _gaps(
+    program: Program, known: Loading, made: LoaderMade, sampler: ObjectId, training: Training | None
+) -> list[Gap]:
+    """Code that was not read and gets the sampler, or the loader, may set the epoch."""
+    gaps = [Gap.UNSEEN] if training is None else [training.gap] if training.gap else []
+    shuffle = known.given(sampler, 3, "shuffle")
+    if shuffle is not None and truth(shuffle) is None:
+        gaps.append(Gap.UNSEEN)
+    for escape in known.escapes:
+        if sampler in escape.objects:
+            gaps.append(Gap.UNSEEN)
+        elif made.loader in escape.objects:
+            others = any(program.project.naming("set_epoch", made.site.path, _SET_EPOCH))
+            gaps.append(Gap.UNSEEN if others else Gap.CONVENTION)
+    return gaps
+
+
+def _fix(program: Program, made: LoaderMade, event: Event, epochs: Loop) -> DraftFix | None:
+    """``loader.sampler.set_epoch(epoch)`` as the first statement of the loop, where the loader has a name there."""
+    given = made.argument("sampler")
+    if given is None or not all(isinstance(case, Ref) for case in given.cases) or event.function != made.function:
+        return None
+    loader = program.sources.iterated_text(event.site) if isinstance(event, LoaderIterated) else None
+    head = program.sources.head_of_loop(epochs.site)
+    if loader is None or head is None or event.site.path != epochs.site.path:
+        return None
+    variable, first = head
+    edit = InsertStatement("before", first, f"{loader}.sampler.set_epoch({variable})")
+    return DraftFix("Set the epoch of the sampler", "unsafe", (edit,))

@@ -1,0 +1,117 @@
+"""PF306 checkpoint-map-location."""
+
+from __future__ import annotations
+
+import re
+
+from analyzer.engine.data_events import DeviceChosen, Distributed, Read, Restored, Saved
+from analyzer.engine.loading import is_absent
+from analyzer.engine.program import Program
+from analyzer.engine.trace import Gap, Site
+from analyzer.findings import Severity
+from analyzer.fixes.edits import InsertAfter
+from analyzer.rules.base import DraftFix, Report, Rule
+
+_DEVICE_WORDS = re.compile(r"cuda|gpu|cpu|device|mps", re.IGNORECASE)
+
+
+class CheckpointMapLocation(Rule):
+    """A checkpoint is restored onto the device that saved it.
+
+    ## Why it matters
+    ``torch.load`` puts every tensor back on the device it was saved from. On a machine without that GPU it fails. In a
+    distributed program every rank loads onto the GPU of the rank that saved, usually the first: that GPU holds one copy
+    per rank and runs out of memory, often only when a long run is resumed.
+
+    ## Example
+    ```python
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    model.load_state_dict(torch.load("best.pt"))
+    ```
+
+    ## Use instead
+    ```python
+    model.load_state_dict(torch.load("best.pt", map_location=device))
+    ```
+
+    ## When it stays quiet
+    With any ``map_location``; for data that is no checkpoint; where the program uses one written-down device; where
+    the same run saved the file; in a branch that asked for the device first.
+
+    ## Fix safety
+    Unsafe: ``map_location="cpu"`` is right for ``load_state_dict``, which copies to where the parameters are; a whole
+    model read from a file must then be moved.
+    """
+
+    code = "PF306"
+    name = "checkpoint-map-location"
+    severity = Severity.WARNING
+    since = "0.1"
+
+    def check(self, program: Program, report: Report) -> None:
+        """A `torch.load` without a device, restored, in a program that runs on more than one device."""
+        reads = [event for event in program.of(Read) if not event.has_more and is_absent(event.device)]
+        if not reads:
+            return
+        restored: dict[Site, Restored] = {}
+        for event in program.of(Restored):
+            for site in event.read:
+                restored.setdefault(site, event)
+        many = next(program.of(Distributed), None)
+        why = many or next((event for event in program.of(DeviceChosen) if _is_choice(program, event)), None)
+        for read in reads:
+            use = restored.get(read.site)
+            if use is None or why is None or _knows_better(program, read):
+                continue
+            if many is None and _was_saved_here(program, read):
+                continue
+            report(
+                read.site,
+                _message(many is not None),
+                because=[why.trace, read.trace, use.trace],
+                gaps=[Gap.CONVENTION],
+                fix=_fix(program, read),
+            )
+
+
+def _is_choice(program: Program, event: DeviceChosen) -> bool:
+    if not event.is_conditional:
+        return True
+    return any(_DEVICE_WORDS.search(program.sources.condition(guard)) for guard in event.guards)
+
+
+def _knows_better(program: Program, read: Read) -> bool:
+    """A branch that asks for the device, or another branch that gives one."""
+    if any(_DEVICE_WORDS.search(program.sources.condition(guard)) for guard in read.guards):
+        return True
+    return any(
+        other.function == read.function and other.function is not None and not is_absent(other.device)
+        for other in program.of(Read)
+        if other.site != read.site
+        and _file(program, other.site, other.file_at) == _file(program, read.site, read.file_at)
+    )
+
+
+def _was_saved_here(program: Program, read: Read) -> bool:
+    """The same run wrote the file: it is on the device that is used."""
+    name = _file(program, read.site, read.file_at)
+    return any(_file(program, saved.site, saved.file_at) == name for saved in program.of(Saved))
+
+
+def _file(program: Program, site: Site, at: int | None) -> str:
+    return "" if at is None else program.sources.code(Site(site.path, at))
+
+
+def _message(is_distributed: bool) -> str:
+    end = (
+        "every rank {will put} it on the GPU of the rank that saved it. Give `map_location`."
+        if is_distributed
+        else "it {will fail} on a machine without that device. Give `map_location`."
+    )
+    return f"This checkpoint {{is}} restored onto the device it was saved from: {end}"
+
+
+def _fix(program: Program, read: Read) -> DraftFix | None:
+    if read.file_at is None or read.device is not None:
+        return None
+    return DraftFix("Load to the CPU first", "unsafe", (InsertAfter(read.file_at, ', map_location="cpu"'),))
