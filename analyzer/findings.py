@@ -173,7 +173,7 @@ class Suppressed:
     rule: str
     path: str
     line: int
-    source: Literal["comment", "noqa", "file", "config"]
+    source: Literal["comment", "noqa", "file", "config", "baseline"]
     reason: str
 
     def to_json(self) -> dict[str, Any]:
@@ -185,6 +185,19 @@ class Suppressed:
             "source": self.source,
             "reason": self.reason,
         }
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Excuse:
+    """What one comment excuses: a rule as it is written there (a code, an alias, a name), or all for ``*``."""
+
+    path: str
+    line: int
+    rule: str
+
+    def to_json(self) -> dict[str, Any]:
+        """The contract's form."""
+        return {"path": self.path, "line": self.line, "rule": self.rule}
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,22 +214,32 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """Everything one analysis has to say. `num_files` counts the files looked at, screened-out ones included."""
+    """Everything one analysis has to say. `num_files` counts the files looked at, screened-out ones included.
+
+    `idle` are the excuses of the targets' comments that hid nothing, of any confidence; `busy` those that hid something
+    somewhere, which may be idle in the report on another target.
+    """
 
     num_files: int
     skipped: tuple[Skipped, ...]
     findings: tuple[Finding, ...]
     suppressed: tuple[Suppressed, ...] = ()
+    idle: tuple[Excuse, ...] = ()
+    busy: tuple[Excuse, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """The contract's form (version 1)."""
-        return {
+        """The contract's form (version 1). Excuses stand there only where there are some."""
+        document = {
             "version": 1,
             "files": self.num_files,
             "skipped": [item.to_json() for item in self.skipped],
             "findings": [item.to_json() for item in self.findings],
             "suppressed": [item.to_json() for item in self.suppressed],
         }
+        for key, excuses in (("unused_suppressions", self.idle), ("used_suppressions", self.busy)):
+            if excuses:
+                document[key] = [item.to_json() for item in excuses]
+        return document
 
 
 def surest(findings: Iterable[Finding]) -> list[Finding]:

@@ -12,7 +12,7 @@ from analyzer import catalogue, screen, suppress
 from analyzer.api import Files, Options
 from analyzer.engine.program import Program
 from analyzer.engine.sources import Renumbered, Sources
-from analyzer.findings import Evidence, Finding, Fix, Report, Skipped, Span, Suppressed
+from analyzer.findings import Evidence, Excuse, Finding, Fix, Report, Skipped, Span, Suppressed
 from analyzer.fixes.edits import resolve
 from analyzer.fixes.reconcile import reconcile
 from analyzer.fixes.verify import verify
@@ -115,7 +115,31 @@ def finish(
         kept += stay
         hidden += gone
     kept.sort(key=lambda item: (item.span, item.rule))
-    return Report(num_files=len(targets), skipped=skipped, findings=tuple(kept), suppressed=tuple(hidden))
+    idle, busy = _excuses(files, targets, options, found, frozenset(item.path for item in skipped))
+    return Report(
+        num_files=len(targets),
+        skipped=skipped,
+        findings=tuple(kept),
+        suppressed=tuple(hidden),
+        idle=tuple(idle),
+        busy=tuple(busy),
+    )
+
+
+def _excuses(
+    files: Files, targets: Collection[str], options: Options, found: Sequence[Finding], unsure: frozenset[str]
+) -> tuple[list[Excuse], list[Excuse]]:
+    """Idle and busy excuses. What is only partly analysed has no idle ones; nor has a file that is no target."""
+    all_ran = not options.select and not options.ignore
+    rules = None if all_ran else [rule for rule in catalogue.rules() if wanted(rule, options)]
+    idle: list[Excuse] = []
+    busy: list[Excuse] = []
+    for path in dict.fromkeys([*targets, *(item.path for item in found)]):
+        mine = [item for item in found if item.path == path]
+        unused, used = suppress.excuses(path, files.read(path) or b"", mine, rules)
+        idle += unused if path in targets and path not in unsure else ()
+        busy += used
+    return idle, busy
 
 
 def analyze_one(

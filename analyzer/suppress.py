@@ -4,8 +4,9 @@
     loss_sum += loss          # noqa: PF101
     # preflight: ignore-file[PF101, TG014] generated
 
-A comment counts on every line of the finding's statement, or alone on the line above it. Strings never count: comments
-are read from tokens. PF501 blocks a merge and answers to policy, not to comments.
+In brackets stand codes, aliases or names of rules. A comment counts on every line of the finding's statement, or alone
+on the line above it. Strings never count: comments are read from tokens. PF501 blocks a merge and answers to policy,
+not to comments. A comment that hides nothing is said to be idle: it would hide the next defect on its line.
 """
 
 from __future__ import annotations
@@ -13,22 +14,28 @@ from __future__ import annotations
 import io
 import re
 import tokenize
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from analyzer.findings import Finding, Suppressed
+from analyzer.findings import Excuse, Finding, Suppressed
 from analyzer.nesting import decode
 
+if TYPE_CHECKING:
+    from analyzer.rules.base import Rule
+
 NEVER = frozenset({"PF501"})
+_HINT = re.compile(rb"(?i)preflight:\s*ignore|noqa[^\n]*\b(?:PF|TG)\d")
 _OURS = re.compile(r"#\s*preflight:\s*ignore(?P<file>-file)?\s*(?:\[(?P<codes>[^\]]*)\])?\s*(?P<reason>[^#]*)", re.I)
+_WORD = re.compile(r"[A-Za-z][\w-]*")
+_OWN_CODE = re.compile(r"(?:PF|TG)\d+")
 _NOQA = re.compile(r"#\s*noqa\b(?:\s*:\s*(?P<codes>[A-Z]+[0-9]+(?:[,\s]+[A-Z]+[0-9]+)*))?(?P<reason>[^#]*)", re.I)
 _LAYOUT = frozenset({tokenize.NL, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER, tokenize.ENCODING})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comment:
-    """One suppression. No `codes` means every rule; `line` is where it stands."""
+    """One suppression. `codes` are words in capitals, none means every rule; `line` is where it stands."""
 
     source: Literal["comment", "noqa", "file"]
     codes: frozenset[str]
@@ -60,20 +67,60 @@ def apply(path: str, source: bytes, findings: Sequence[Finding]) -> tuple[tuple[
     return tuple(kept), tuple(hidden)
 
 
+def excuses(
+    path: str, source: bytes, findings: Sequence[Finding], rules: Collection[type[Rule]] | None
+) -> tuple[list[Excuse], list[Excuse]]:
+    """What the comments of a file excuse and hide nothing by, and what they hide something by.
+
+    `findings` are those of every confidence; `rules` are those that ran, where not all did: a comment about another
+    one may have its use. ``noqa`` is judged by our own codes only.
+    """
+    if not _HINT.search(source):
+        return [], []
+    comments = _read(source)
+    used: set[tuple[Comment, str]] = set()
+    for finding in findings:
+        names = _names(finding.rule) if finding.rule not in NEVER else frozenset()
+        for comment in _candidates(finding, comments) if names else ():
+            used |= {(comment, word) for word in comment.codes & names or ({"*"} if not comment.codes else ())}
+    ran = None if rules is None else frozenset().union(*(_names(rule.code) for rule in rules))
+    idle = []
+    for comment in _all(comments):
+        words = comment.codes or ({"*"} if comment.source != "noqa" else ())
+        mine = (word for word in words if comment.source != "noqa" or _OWN_CODE.fullmatch(word))
+        idle += [word_at for word in mine if (word_at := (comment, word)) not in used and (ran is None or word in ran)]
+    return sorted(_excuse(path, *item) for item in idle), sorted(_excuse(path, *item) for item in used)
+
+
+def _excuse(path: str, comment: Comment, word: str) -> Excuse:
+    return Excuse(path, comment.line, word if _OWN_CODE.fullmatch(word) else word.lower())
+
+
+def _all(comments: _Comments) -> Iterable[Comment]:
+    for group in (*comments.behind.values(), *comments.alone.values(), comments.whole_file):
+        yield from group
+
+
 def _covering(finding: Finding, comments: _Comments) -> Comment | None:
-    first, _ = comments.statements.get(finding.line, (finding.line, finding.line))
-    candidates: list[Comment] = [*comments.behind.get(first, ()), *comments.alone.get(first - 1, ())]
     names = _names(finding.rule)
-    for comment in candidates + comments.whole_file:
+    for comment in _candidates(finding, comments):
         if not comment.codes or comment.codes & names:
             return comment
     return None
 
 
-def _names(code: str) -> frozenset[str]:
-    from analyzer.catalogue import aliases
+def _candidates(finding: Finding, comments: _Comments) -> list[Comment]:
+    """The comments that stand where they could hide a finding, the nearest first."""
+    first, _ = comments.statements.get(finding.line, (finding.line, finding.line))
+    return [*comments.behind.get(first, ()), *comments.alone.get(first - 1, ()), *comments.whole_file]
 
-    return frozenset({code, *(alias for alias, of in aliases().items() if of == code)})
+
+def _names(code: str) -> frozenset[str]:
+    """Every word that means a rule, in capitals."""
+    from analyzer.catalogue import find
+
+    rule = find(code)
+    return frozenset({code.upper(), *((rule.name.upper(), (rule.alias or code).upper()) if rule else ())})
 
 
 def _read(source: bytes) -> _Comments:
@@ -102,7 +149,7 @@ def _read(source: bytes) -> _Comments:
 
 def _parse(text: str, line: int) -> Iterable[Comment]:
     for match in _OURS.finditer(text):
-        codes = frozenset(re.findall(r"[A-Z]+[0-9]+", (match["codes"] or "").upper()))
+        codes = frozenset(_WORD.findall((match["codes"] or "").upper()))
         if match["codes"] is not None and not codes:
             continue  # `ignore[]` or a name we do not know hides nothing
         yield Comment(

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from analyzer.api import Files
 from analyzer.errors import InputError
-from analyzer.findings import Evidence, Finding, Fix, Position, Report, Skipped, Span, Suppressed
+from analyzer.findings import Evidence, Finding, Fix, Position, Report, Skipped, Span
 from analyzer.notebooks.program import Notebook, read
 
 SUFFIX = ".ipynb"
@@ -45,7 +45,9 @@ class NotebookFiles:
         return replace(
             report,
             findings=tuple(map(self._finding, report.findings)),
-            suppressed=tuple(map(self._suppressed, report.suppressed)),
+            suppressed=tuple(replace(item, line=self._line(item.path, item.line)) for item in report.suppressed),
+            idle=tuple(replace(item, line=self._line(item.path, item.line)) for item in report.idle),
+            busy=tuple(replace(item, line=self._line(item.path, item.line)) for item in report.busy),
         )
 
     def notes(self, paths: Iterable[str]) -> Iterator[Skipped]:
@@ -85,9 +87,9 @@ class NotebookFiles:
         edits = notebook.edits(fix.edits, self._files.read(path) or b"")
         return None if edits is None else replace(fix, edits=edits)
 
-    def _suppressed(self, item: Suppressed) -> Suppressed:
-        notebook = self._known.get(item.path)
+    def _line(self, path: str, line: int) -> int:
+        notebook = self._known.get(path)
         if not isinstance(notebook, Notebook):
-            return item
-        at = Position(item.line, 0)
-        return replace(item, line=notebook.span(Span(item.path, at, at)).start.line)
+            return line
+        at = Position(line, 0)
+        return notebook.span(Span(path, at, at)).start.line

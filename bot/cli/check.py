@@ -10,19 +10,18 @@ Exit code 1: a finding at or above --fail-on. 2: wrong usage, or a named path th
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bot.cli._printing import FORMATS, is_coloured, places, rendered, save, show
 from bot.errors import InputError
 
 if TYPE_CHECKING:
     from analyzer.api import Options
     from analyzer.findings import Report
     from bot.core.config import Config
-    from bot.isolate.pool import Job
     from bot.sources.selection import Selection
 
 
@@ -46,7 +45,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--unsafe", action="store_true", help="with --fix or --diff: also fixes that change behaviour")
     parser.add_argument("--jobs", type=int, metavar="N", help="analyse in N child processes (default: one per core)")
     parser.add_argument("--no-cache", action="store_true", help="accepted; there is no cache yet")
-    parser.add_argument("--format", choices=("terminal", "json", "github", "sarif"), default="terminal")
+    parser.add_argument("--baseline", metavar="FILE", help="leave out the findings that FILE knows")
+    parser.add_argument("--write-baseline", action="store_true", help="with --baseline: make FILE know what is found")
+    parser.add_argument("--format", choices=FORMATS, default="terminal")
+    parser.add_argument(
+        "--save", action="append", default=[], metavar="FORMAT=FILE", help="write the report to a file as well"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -55,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
     from bot.isolate.pool import Job, analyze_in_children
     from bot.sources.selection import select
 
-    num_children = _num_children(args)
+    num_children, files = _num_children(args), places(args.save)
     selection = select(args.paths)
     config = _config(selection)
     job = Job(root=selection.root, paths=selection.paths, targets=selection.targets, options=_options(args, config))
@@ -63,14 +67,20 @@ def run(args: argparse.Namespace) -> int:
     if args.fix or args.diff:
         changes = fixed(job, report, num_children, args.unsafe)
         if args.diff:
-            sys.stdout.write(unified_diff(changes, selection.shown))
-        else:
-            write(selection.root, changes)
-            report = changes.report
-            _tell(changes.num_fixes, len(changes.after))
+            show(unified_diff(changes, selection.shown))
+            return _exit_code(_finished(report, selection, config), selection, args.fail_on)
+        write(selection.root, changes)
+        report = changes.report
+        _tell(changes.num_fixes, len(changes.after), _num_unsafe(report, args.unsafe))
+    if args.baseline or config.baseline:
+        report = _without_known(report, args, config, selection)
     report = _finished(report, selection, config)
-    if not args.diff:
-        _print(report, selection, job, args.format)
+    for form, path in files:
+        save(report, form, path)
+    if not job.targets and not report.skipped and args.format == "terminal":
+        print("no Python files or notebooks there: nothing to check")
+    else:
+        show(rendered(report, args.format, is_coloured()))
     return _exit_code(report, selection, args.fail_on)
 
 
@@ -79,6 +89,8 @@ def _num_children(args: argparse.Namespace) -> int:
         raise InputError("--unsafe goes with --fix or --diff")
     if args.jobs is not None and args.jobs < 1:
         raise InputError("--jobs: give a number of at least 1")
+    if args.write_baseline and not args.baseline:
+        raise InputError("--write-baseline goes with --baseline FILE")
     return args.jobs or min(8, os.cpu_count() or 1)
 
 
@@ -100,8 +112,11 @@ def _options(args: argparse.Namespace, config: Config) -> Options:
     from analyzer.findings import Confidence
     from bot.catalogue import codes
 
+    chosen = codes(args.select)
+    if chosen and not chosen - {"PF501"}:
+        raise InputError("PF501 is found in launch configs: `preflight estimate FILE` or `preflight review` reports it")
     return Options(
-        select=codes(args.select) or config.select,
+        select=chosen or config.select,
         ignore=codes(args.ignore) | config.ignore,
         min_confidence=Confidence(args.min_confidence) if args.min_confidence else config.min_confidence,
     )
@@ -117,7 +132,7 @@ def _finished(report: Report, selection: Selection, config: Config) -> Report:
     severities = config.severities
     findings = (replace(item, severity=severities.get(item.rule, item.severity)) for item in shown.findings)
     skipped = (*selection.missing, *selection.skipped, *shown.skipped)
-    return replace(shown, findings=tuple(findings), skipped=skipped)
+    return replace(shown, findings=tuple(findings), skipped=skipped, busy=())
 
 
 def _exit_code(report: Report, selection: Selection, fail_on: str) -> int:
@@ -130,53 +145,66 @@ def _exit_code(report: Report, selection: Selection, fail_on: str) -> int:
     return int(any(item.severity.rank >= Severity(fail_on).rank for item in report.findings))
 
 
-def _tell(num_fixes: int, num_files: int) -> None:
+def _num_unsafe(report: Report, with_unsafe: bool) -> int:
+    return 0 if with_unsafe else sum(bool(item.fix and item.fix.applicability == "unsafe") for item in report.findings)
+
+
+def _tell(num_fixes: int, num_files: int, num_unsafe: int) -> None:
     files = "1 file" if num_files == 1 else f"{num_files} files"
-    print(f"fixed {num_fixes} in {files}" if num_fixes else "nothing to fix", file=sys.stderr)
+    text = f"fixed {num_fixes} in {files}" if num_fixes else "nothing to fix"
+    if num_unsafe:
+        text += f"; {num_unsafe} unsafe {'fix' if num_unsafe == 1 else 'fixes'} left (--diff --unsafe shows them)"
+    print(text, file=sys.stderr)
 
 
-def _print(report: Report, selection: Selection, job: Job, form: str) -> None:
-    if hasattr(sys.stdout, "reconfigure"):  # names of files need not be text
-        sys.stdout.reconfigure(errors="backslashreplace")
-    if form == "json":
-        print(json.dumps(report.to_json(), indent=2, ensure_ascii=False))
-    elif form == "github":
-        from bot.render.annotations import render as commands
+def _without_known(report: Report, args: argparse.Namespace, config: Config, selection: Selection) -> Report:
+    """The report without what the baseline knows; or, with ``--write-baseline``, a baseline that knows it all."""
+    from bot.core import baseline
 
-        print(commands(report), end="")
-    elif form == "sarif":
-        from bot.render.sarif import render as sarif
+    path = Path(args.baseline) if args.baseline else selection.root / config.baseline
 
-        print(json.dumps(sarif(report, _read), indent=2, ensure_ascii=False))
-    elif not job.targets and not report.skipped:
-        print("no Python files there: nothing to check")
-    else:
-        _print_terminal(report)
+    def read(name: str) -> bytes | None:
+        return _bytes(selection.root / name)
 
-
-def _print_terminal(report: Report) -> None:
-    from functools import cache
-
-    from analyzer.api import cell_lines, text_of
-    from bot.render.terminal import Style, render
-
-    @cache
-    def cells(path: str) -> dict[int, tuple[str, ...]]:
-        return cell_lines(_read(path) or b"")
-
-    @cache
-    def lines(path: str, cell: int | None) -> tuple[str, ...]:
-        if cell is not None:
-            return cells(path).get(cell, ())
-        return tuple((text_of(_read(path) or b"") or "").splitlines())
-
-    is_coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    print(render(report, lines, Style(is_coloured)))
+    old = () if args.write_baseline and not path.exists() else baseline.load(_text(path), str(path))
+    if args.write_baseline:
+        others = [item for item in old if item.path not in selection.targets and (selection.root / item.path).exists()]
+        _write(path, baseline.dump({*others, *baseline.entries_of(report, read)}))
+        old = baseline.load(_text(path), str(path))
+    gone = {item.path for item in old if not (selection.root / item.path).exists()}
+    kept, expired = baseline.hidden(report, old, read, {*selection.targets, *gone})
+    ran = _rules_that_ran(args, config)
+    for entry in expired:
+        if entry.rule in ran:
+            print(
+                f"{selection.shown(entry.path)}: {entry.rule} of the baseline is gone: {entry.message}", file=sys.stderr
+            )
+    return kept
 
 
-def _read(path: str) -> bytes | None:
-    """A file by the path that is shown, which is relative to the working directory."""
+def _rules_that_ran(args: argparse.Namespace, config: Config) -> frozenset[str]:
+    from bot.catalogue import all_rules
+
+    options = _options(args, config)
+    return (options.select or frozenset(rule.code for rule in all_rules())) - options.ignore
+
+
+def _text(path: Path) -> str:
+    content = _bytes(path)
+    if content is None:
+        raise InputError(f"{path}: no such baseline (--write-baseline makes one)")
+    return content.decode("utf-8", "replace")
+
+
+def _bytes(path: Path) -> bytes | None:
     try:
-        return Path(path).read_bytes()
+        return path.read_bytes()
     except OSError:
         return None
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8", newline="\n")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error.strerror}") from None

@@ -28,7 +28,8 @@ class Config:
 
     `code` and `memory` say what a bad result does to the check: ``advisory`` and ``warn`` never block. `targets` maps a
     partition, pool or runner label to a GPU or instance; `default_targets` stand in where a launch config names none.
-    `launch` are globs of launch configs to look at (empty: all that are recognised).
+    `launch` are globs of launch configs to look at (empty: all that are recognised). `baseline` is the path of a
+    baseline file in the repository.
     """
 
     code: Mode = "advisory"
@@ -42,6 +43,7 @@ class Config:
     default_targets: tuple[str, ...] = ()
     launch: tuple[str, ...] = ()
     on_failure: Literal["neutral", "failure"] = "neutral"
+    baseline: str = ""
 
 
 def load(text: str | None, path: str) -> tuple[Config, tuple[Problem, ...]]:
@@ -80,6 +82,7 @@ def _config(root: Section) -> Config:
         targets=root.section("targets").all_texts(),
         default_targets=root.texts("default_targets"),
         launch=root.texts("launch"),
+        baseline=root.file("baseline"),
         on_failure=root.choice("on_failure", ("neutral", "failure"), plain.on_failure),
     )
     for section in (mode, rules, comments, root):

@@ -84,6 +84,16 @@ class Section:
         self.complain(key, f"{_shown(value)} is not a whole number from {least} to {most}; {default} holds")
         return default
 
+    def file(self, key: str) -> str:
+        """The path of a file inside the repository; empty, with a problem, for anything else."""
+        value = self._get(key)
+        if value is None:
+            return ""
+        if isinstance(value, str) and not value.startswith("/") and ".." not in value.split("/") and "\0" not in value:
+            return value
+        self.complain(key, "a path inside the repository is wanted here; it is left out")
+        return ""
+
     def texts(self, key: str) -> tuple[str, ...]:
         """A list of words (one word alone counts as a list of one)."""
         value = self._get(key)

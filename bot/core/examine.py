@@ -10,9 +10,11 @@ from dataclasses import dataclass, replace
 from analyzer import api as analyzer_api
 from analyzer.api import Files, Options
 from analyzer.findings import Confidence, Finding, Report, Skipped, Suppressed
+from bot.core import baseline
 from bot.core.config import Config
 from bot.core.introduced import added_suppressions, introduced
 from bot.core.review_input import ReviewInput, WithoutFiles
+from bot.errors import InputError
 from bot.sources.base import PullSnapshot, Tree
 from estimator import api as estimator_api
 from estimator.api import Impact
@@ -97,7 +99,8 @@ def _code(given: ReviewInput, engines: Engines) -> Code:
     head_tree = WithoutFiles(given.head, given.skip)
     head = engines.analyze(head_tree, targets, options) if targets else _NOTHING
     base = _at_base(head, given.base, moved, options, engines)
-    new = [_with_severity(item, config) for item in introduced(head, base, head_tree.read, given.base.read, moved)]
+    new = _unknown(introduced(head, base, head_tree.read, given.base.read, moved), given, head_tree, moved)
+    new = [_with_severity(item, config) for item in new]
     return Code(
         findings=tuple(item for item in new if item.confidence.rank >= config.min_confidence.rank),
         possible=tuple(item for item in new if item.confidence.rank < config.min_confidence.rank),
@@ -105,6 +108,19 @@ def _code(given: ReviewInput, engines: Engines) -> Code:
         suppressed=added_suppressions(head, base, moved),
         num_files=head.num_files + len(left_out),
     )
+
+
+def _unknown(new: Sequence[Finding], given: ReviewInput, head: Files, moved: Mapping[str, str]) -> Sequence[Finding]:
+    """What the baseline of the *base* branch does not know. A baseline that cannot be read knows nothing."""
+    raw = given.base.read(given.config.baseline) if given.config.baseline else None
+    if raw is None:
+        return new
+    try:
+        entries = baseline.load(raw.decode("utf-8", "replace"), given.config.baseline)
+    except InputError:
+        return new
+    matched = baseline.known(new, entries, head.read, moved)
+    return [item for number, item in enumerate(new) if number not in matched]
 
 
 def _at_base(head: Report, tree: Tree, moved: Mapping[str, str], options: Options, engines: Engines) -> Report:

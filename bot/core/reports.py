@@ -11,6 +11,7 @@ from analyzer.findings import (
     Confidence,
     Edit,
     Evidence,
+    Excuse,
     Finding,
     Fix,
     Position,
@@ -29,11 +30,15 @@ def merged(reports: Iterable[Report]) -> Report:
     findings = surest(item for part in parts for item in part.findings)
     skipped = dict.fromkeys(item for part in parts for item in part.skipped)
     suppressed = dict.fromkeys(item for part in parts for item in part.suppressed)
+    busy = {item for part in parts for item in part.busy}
+    idle = {item for part in parts for item in part.idle} - busy
     return Report(
         num_files=sum(part.num_files for part in parts),
         skipped=tuple(sorted(skipped, key=lambda item: item.path)),
         findings=tuple(sorted(findings, key=lambda item: (item.span, item.rule))),
         suppressed=tuple(sorted(suppressed, key=lambda item: (item.path, item.line, item.rule))),
+        idle=tuple(sorted(idle)),
+        busy=tuple(sorted(busy)),
     )
 
 
@@ -44,6 +49,8 @@ def renamed(report: Report, name: Callable[[str], str]) -> Report:
         skipped=tuple(replace(item, path=name(item.path)) for item in report.skipped),
         findings=tuple(_finding(item, name) for item in report.findings),
         suppressed=tuple(replace(item, path=name(item.path)) for item in report.suppressed),
+        idle=tuple(replace(item, path=name(item.path)) for item in report.idle),
+        busy=tuple(replace(item, path=name(item.path)) for item in report.busy),
     )
 
 
@@ -63,6 +70,8 @@ def report_from_json(document: Mapping[str, Any]) -> Report:
         skipped=tuple(Skipped(**item) for item in document["skipped"]),
         findings=tuple(finding_from_json(item) for item in document["findings"]),
         suppressed=tuple(Suppressed(**item) for item in document["suppressed"]),
+        idle=tuple(Excuse(**item) for item in document.get("unused_suppressions", ())),
+        busy=tuple(Excuse(**item) for item in document.get("used_suppressions", ())),
     )
 
 

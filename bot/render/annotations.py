@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from analyzer.findings import Finding, Report
+from analyzer.findings import Excuse, Finding, Report
 from bot.render.markdown import visible
+from bot.render.terminal import unused
 
 _LEVELS = {"error": "error", "warning": "warning", "note": "notice"}
 
@@ -13,6 +14,7 @@ _LEVELS = {"error": "error", "warning": "warning", "note": "notice"}
 def render(report: Report) -> str:
     """A command for each finding and each file that could not be analysed. Columns are 1-based there."""
     lines = [*map(_command, report.findings), *(_skipped(item.path, item.reason) for item in report.skipped)]
+    lines += map(_unused, report.idle)
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -38,6 +40,11 @@ def _message(finding: Finding) -> Iterator[str]:
 
 def _skipped(path: str, reason: str) -> str:
     return _line("notice", {"file": path, "title": "not analysed"}, reason)
+
+
+def _unused(item: Excuse) -> str:
+    properties = {"file": item.path, "line": str(item.line), "title": "unused suppression"}
+    return _line("notice", properties, unused(item))
 
 
 def _line(command: str, properties: dict[str, str], message: str) -> str:

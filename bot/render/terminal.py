@@ -5,16 +5,18 @@ Columns are 1-based here, as editors and compilers have them; in JSON they are 0
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from analyzer.findings import Cell, Evidence, Finding, Report, Severity
+from analyzer.findings import Cell, Evidence, Excuse, Finding, Report, Severity
 from bot.render.markdown import visible
 
 Lines = Callable[[str, "int | None"], Sequence[str]]
 """The lines of a file, by the path the report has, or of one cell of a notebook; empty where it cannot be read."""
 
 _WIDTH = 120
+_MAX_REASONS = 10
 _COLOURS = {"error": "31", "warning": "33", "note": "36", "bold": "1", "dim": "2"}
 
 
@@ -37,8 +39,25 @@ def render(report: Report, lines: Lines, style: Style) -> str:
         parts.append("\n\n".join("\n".join(_finding(finding, lines, style)) for finding in mine))
     if report.skipped:
         parts.append("\n".join(f"{visible(item.path)}: skipped: {visible(item.reason)}" for item in report.skipped))
-    parts.append(summary(report))
+    if report.idle:
+        parts.append("\n".join(visible(f"{item.path}:{item.line}: note: {unused(item)}") for item in report.idle))
+    parts.append("\n".join([summary(report), *_excused(report)]))
     return "\n\n".join(parts)
+
+
+def unused(item: Excuse) -> str:
+    """An excuse that hides nothing, in words."""
+    what = "every finding" if item.rule == "*" else item.rule
+    return f"this comment ignores {what} but hides nothing here: take it away"
+
+
+def _excused(report: Report) -> Iterator[str]:
+    """What is suppressed, by rule and reason."""
+    counted = Counter((item.rule, item.source, item.reason) for item in report.suppressed)
+    for (rule, source, reason), number in sorted(counted.items())[:_MAX_REASONS]:
+        yield visible(f"  suppressed {number} {rule} ({source}): {reason or 'no reason given'}")
+    if len(counted) > _MAX_REASONS:
+        yield f"  … and {len(counted) - _MAX_REASONS} more reasons"
 
 
 def summary(report: Report) -> str:

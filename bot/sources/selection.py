@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,6 +12,8 @@ from pathlib import Path, PurePath
 from analyzer.findings import Skipped
 
 _EXCLUDED = frozenset({"node_modules", "site-packages", "__pycache__", "__pypackages__"})
+_SUFFIXES = frozenset({".py", ".pyi", ".pyw", ".ipynb"})
+_NO_PROGRAM = "neither Python nor a notebook: `preflight estimate` and `preflight launches` read launch configs"
 _PROJECT_MARKS = (".git", "pyproject.toml", "setup.py", "setup.cfg")
 _MAX_TREE_ENTRIES = 200_000  # a larger folder is no project but somebody's home: imports then stay near the targets
 MAX_BYTES = 8 * 2**20  # the analyzer refuses much smaller sources: this only bounds what is read
@@ -52,7 +55,10 @@ class _Found:
             for file in _python_files(place, self._refused):
                 self._add(file)
             return place
-        self._add(place)
+        if _is_program(place):
+            self._add(place)
+        else:
+            self.skipped.append(Skipped(_shown(place), _NO_PROGRAM))
         return place.parent
 
     def _add(self, file: Path) -> None:
@@ -82,6 +88,14 @@ def select(words: Sequence[str]) -> Selection:
         missing=tuple(found.missing),
         skipped=tuple(found.skipped),
     )
+
+
+def _is_program(file: Path) -> bool:
+    """Whether a named file says that it is Python, by its suffix or in its first line."""
+    if file.suffix in _SUFFIXES:
+        return True
+    with file.open("rb") as stream:
+        return re.match(rb"#!.*python", stream.read(200)) is not None
 
 
 def _problem(place: Path) -> str | None:

@@ -98,7 +98,7 @@ def test_an_empty_file_and_a_folder_without_python(tmp_path: Path) -> None:
     )
     (tmp_path / "docs").mkdir()
     done = preflight("check", "docs", cwd=tmp_path)
-    assert (done.returncode, done.stdout) == (0, "no Python files there: nothing to check\n")
+    assert (done.returncode, done.stdout) == (0, "no Python files or notebooks there: nothing to check\n")
 
 
 @pytest.mark.parametrize(
@@ -267,6 +267,83 @@ def _read(terminal: int) -> bytes:
         return os.read(terminal, 1 << 16)
     except OSError:  # how Linux says that the other end is closed
         return b""
+
+
+def test_a_baseline_hides_what_is_old_through_shifts_and_names_what_is_over(tmp_path: Path) -> None:
+    path, mark = tmp_path / "train.py", "baseline.json"
+    (tmp_path / "pyproject.toml").write_text("")
+    path.write_text(BUGGY)
+    assert check(tmp_path, ".", "--baseline", mark, "--write-baseline")[1]["findings"] == []
+    second = BUGGY.replace("def train", "def again")
+    path.write_text("# shifted\n\n" + BUGGY.replace("total += loss", "total  +=  loss") + second)
+    _, report = check(tmp_path, ".", "--baseline", mark)
+    assert [item["line"] for item in report["findings"]] == [31]
+    assert [(item["line"], item["source"]) for item in report["suppressed"]] == [(16, "baseline")]
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "pyproject.toml").write_text(f'[tool.preflight]\nbaseline = "{mark}"\n')
+    assert len(check(tmp_path / "sub", "../train.py")[1]["findings"]) == 1
+    path.write_text(BUGGY.replace("+= loss", "+= loss.item()"))
+    done = preflight("check", ".", "--baseline", mark, cwd=tmp_path)
+    assert "train.py: PF101 of the baseline is gone: " in done.stderr
+    preflight("check", ".", "--baseline", mark, "--write-baseline", cwd=tmp_path)
+    assert json.loads((tmp_path / mark).read_text()) == {"version": 1, "findings": []}
+    (tmp_path / mark).write_text("[1]")
+    assert preflight("check", ".", "--baseline", mark, cwd=tmp_path).returncode == 2
+
+
+def test_suppressions_are_counted_with_their_reasons_and_idle_ones_named(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(
+        BUGGY.replace("total += loss", "total += loss  # preflight: ignore[TG001] short run").replace(
+            "model.train()", "model.train()  # preflight: ignore[PF201]"
+        )
+    )
+    done = preflight("check", ".", "--jobs", "1", cwd=tmp_path)
+    assert "train.py:8: note: this comment ignores PF201 but hides nothing here: take it away" in done.stdout
+    assert "no findings in 1 file; 1 suppressed\n  suppressed 1 PF101 (comment): short run" in done.stdout
+    _, report = check(tmp_path, ".")
+    assert report["unused_suppressions"] == [{"path": "train.py", "line": 8, "rule": "PF201"}]
+    assert "used_suppressions" not in report
+    assert "unused_suppressions" not in check(tmp_path, ".", "--ignore", "PF201")[1]
+
+
+def test_a_comment_that_hides_what_only_a_caller_shows_is_not_idle(tmp_path: Path) -> None:
+    keep = "kept = []\n\n\ndef keep(item):\n    kept.append(item)  # preflight: ignore[PF101] few\n"
+    (tmp_path / "keeping.py").write_text(keep)
+    head = "import torch\nfrom torch import nn\nfrom keeping import keep\n\n\n"
+    body = "def collect(model: nn.Module, loader: torch.utils.data.DataLoader):\n    for x in loader:\n"
+    (tmp_path / "collect.py").write_text(f"{head}{body}        keep(model(x))\n")
+    _, report = check(tmp_path, ".", "--jobs", "1")
+    assert ("unused_suppressions" in report, len(report["suppressed"])) == (False, 1)
+
+
+def test_what_is_named_and_no_python_says_so(tmp_path: Path) -> None:
+    (tmp_path / "train.slurm").write_text("#!/bin/bash\npython train.py\n")
+    (tmp_path / "train").write_text(f"#!/usr/bin/env python3\n{BUGGY}")
+    _, report = check(tmp_path, "train.slurm", "train")
+    assert [item["path"] for item in report["skipped"]] == ["train.slurm"]
+    assert "neither Python nor a notebook" in report["skipped"][0]["reason"]
+    assert [item["path"] for item in report["findings"]] == ["train"]
+    done = preflight("check", ".", "--select", "PF501", cwd=tmp_path)
+    assert (done.returncode, "preflight estimate" in done.stderr) == (2, True)
+
+
+def test_one_run_writes_several_formats(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(BUGGY)
+    words = ("--format", "github", "--save", "sarif=a.sarif", "--save", "markdown=a.md", "--save", "json=a.json")
+    done = preflight("check", ".", *words, cwd=tmp_path)
+    assert done.stdout.startswith("::warning file=train.py")
+    assert json.loads((tmp_path / "a.sarif").read_text())["runs"][0]["results"][0]["ruleId"] == "PF101"
+    assert json.loads((tmp_path / "a.json").read_text())["findings"][0]["rule"] == "PF101"
+    text = (tmp_path / "a.md").read_text()
+    assert text.startswith("### Preflight: 1 warning in 1 file\n")
+    assert "| `train.py:14` | PF101 warning | " in text
+    assert preflight("check", ".", "--save", "xml=a", cwd=tmp_path).returncode == 2
+
+
+def test_fix_says_how_many_unsafe_fixes_it_left(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(SAFE.replace("        opt.zero_grad()\n", ""))
+    done = preflight("check", ".", "--fix", cwd=tmp_path)
+    assert done.stderr == "fixed 1 in 1 file; 1 unsafe fix left (--diff --unsafe shows them)\n"
 
 
 def test_other_formats(tmp_path: Path) -> None:
