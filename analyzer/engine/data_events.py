@@ -69,6 +69,13 @@ class Seeded(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Drawn(Event):
+    """A number is drawn from global generators."""
+
+    streams: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Read(Event):
     """``torch.load`` of a file. `device` is what ``map_location`` is given, None where it is left out; `file_at` the
     node of the file's name."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from analyzer.engine import measures, modes
-from analyzer.engine.data_events import Seeded
+from analyzer.engine.data_events import Drawn, Seeded
 from analyzer.engine.evaluate import Expressions
 from analyzer.engine.events import Backward, CallSeen, Clear, Escape, Step
 from analyzer.engine.graphs import roots_of
@@ -58,6 +58,8 @@ class Effects(Expressions):
             self.emit(
                 Seeded, at, None, streams=frozenset(row.random), is_constant=value is not None and is_fixed(value)
             )
+        elif name == "draw":
+            self.emit(Drawn, at, None, streams=frozenset(row.random))
         elif name == "grad-set":
             state.set(GRAD_OFF, self.negated(args.at(0, "mode")))
 

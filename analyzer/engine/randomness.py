@@ -6,9 +6,10 @@ the lowering has noted; only where something is missing are the calls looked up 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
+from analyzer.engine.data_events import Drawn
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Site
 from analyzer.syntax import ir
@@ -87,19 +88,36 @@ def _statements(block: ir.Block) -> Iterator[ir.Stmt]:
             work.extend(each for handler in node.handlers for each in handler.body)
 
 
-def calls_of(program: Program, path: str, effect: str, stream: str) -> list[Site]:
-    """The calls in a file that seed a generator or draw from it, in order."""
+def seeds_of(program: Program, found: Randomness, stream: str) -> list[Site]:
+    """The calls that seed a generator."""
+    return [site for path in found.seeds.get(stream, ()) for site in _calls(program, path, "seed", stream, None)]
+
+
+def draws_of(program: Program, found: Randomness, stream: str) -> list[Site]:
+    """The calls that draw from a generator and that the program may run: they were seen to run, they stand in the file
+    it starts with, or in a class of which it makes an object."""
+    first = next(iter(program.modules), "")
+    classes = {obj.cls.node for obj in program.objects if obj.cls is not None}
+    sites = {event.site for event in program.of(Drawn) if stream in event.streams}
+    for path in found.draws.get(stream, ()):
+        sites.update(_calls(program, path, "draw", stream, None if path == first else classes))
+    return sorted(sites, key=lambda site: (site.path != first, site))
+
+
+def _calls(
+    program: Program, path: str, effect: str, stream: str, classes: Collection[ir.ClassDef] | None
+) -> Iterator[Site]:
+    """The calls of a file, or of some classes in it, that seed a generator or draw from it."""
     unit = program.unit(path)
     if unit is None:
-        return []
+        return
     names = imported(unit)
-    found: list[Site] = []
-    for node in walk(unit.body, True):
+    body = unit.body if classes is None else tuple(node for node in unit.body if node in classes)
+    for node in walk(body, True):
         name = dotted(node.callee) if isinstance(node, ir.Call) else None
         if name is None or not isinstance(node, ir.Call):
             continue
         head, _, rest = name.partition(".")
         row = program.knowledge.row(".".join(part for part in (names.get(head, "?"), rest) if part))
         if row is not None and row.effect == effect and stream in row.random:
-            found.append(Site(path, node.at))
-    return sorted(found)
+            yield Site(path, node.at)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from analyzer.engine.data_events import LoaderMade
 from analyzer.engine.events import Backward, Event, Step
 from analyzer.engine.loading import is_const
 from analyzer.engine.program import Program
-from analyzer.engine.randomness import STREAMS, Randomness, calls_of, randomness
-from analyzer.engine.trace import Gap, Site, Trace, start
+from analyzer.engine.randomness import STREAMS, Randomness, draws_of, randomness, seeds_of
+from analyzer.engine.trace import Gap, Trace, start
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
 
@@ -73,16 +71,16 @@ def _training(program: Program) -> Step | None:
 
 
 def _report(program: Program, report: Report, found: Randomness, stream: str, trains: Step | None) -> None:
-    seeded = [(other, site) for other in found.seeds for site in _sites(program, found.seeds[other], "seed", other)]
+    seeded = sorted((site, other) for other in found.seeds for site in seeds_of(program, found, other))
     if stream == "torch":
         draw = trains.trace if trains is not None else None
     else:
-        sites = _sites(program, found.draws[stream], "draw", stream)
+        sites = draws_of(program, found, stream)
         draw = start(sites[0], f"{STREAMS[stream]} is drawn from here") if sites else None
     if not seeded or draw is None:
         return
-    first = min(site for _, site in seeded)
-    names = sorted({STREAMS[other] for other, _ in seeded if other in STREAMS}) or ["the generator of the GPU"]
+    first = seeded[0][0]
+    names = sorted({STREAMS[other] for _, other in seeded if other in STREAMS}) or ["the generator of the GPU"]
     report(
         first,
         f"Only {' and '.join(names)} {{is}} seeded, but the program also draws from {STREAMS[stream]}: runs "
@@ -90,10 +88,6 @@ def _report(program: Program, report: Report, found: Randomness, stream: str, tr
         because=[start(first, "some generators are seeded here"), draw],
         gaps=[Gap.UNSEEN if found.is_uncertain else Gap.CONVENTION],
     )
-
-
-def _sites(program: Program, paths: Iterable[str], effect: str, stream: str) -> list[Site]:
-    return [site for path in paths for site in calls_of(program, path, effect, stream)]
 
 
 def _note_none(program: Program, report: Report, found: Randomness) -> None:
@@ -118,10 +112,10 @@ def _is_main(program: Program, event: Event) -> bool:
 
 
 def _first_draw(program: Program, found: Randomness) -> Trace | None:
-    for stream in ("numpy", "python"):
-        for site in _sites(program, found.draws.get(stream, ()), "draw", stream):
-            return start(site, f"{STREAMS[stream]} is drawn from here")
     for made in program.of(LoaderMade):
         if is_const(made.argument("shuffle"), True):
             return made.trace
+    for stream in ("numpy", "python"):
+        for site in draws_of(program, found, stream):
+            return start(site, f"{STREAMS[stream]} is drawn from here")
     return None

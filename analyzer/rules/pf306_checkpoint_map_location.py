@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 
 from analyzer.engine.data_events import DeviceChosen, Distributed, Read, Restored, Saved
@@ -59,19 +60,34 @@ class CheckpointMapLocation(Rule):
                 restored.setdefault(site, event)
         many = next(program.of(Distributed), None)
         why = many or next((event for event in program.of(DeviceChosen) if _is_choice(program, event)), None)
+        if why is None:
+            return
+        found: dict[Site, list[tuple[Read, Restored]]] = {}
         for read in reads:
             use = restored.get(read.site)
-            if use is None or why is None or _knows_better(program, read):
+            if use is None or _knows_better(program, read):
                 continue
             if many is None and _was_saved_here(program, read):
                 continue
-            report(
-                read.site,
-                _message(many is not None),
-                because=[why.trace, read.trace, use.trace],
-                gaps=[Gap.CONVENTION],
-                fix=_fix(program, read),
-            )
+            found.setdefault(read.function or Site(read.site.path, 0), []).append((read, use))
+        for together in found.values():
+            _report(program, report, why, together)
+
+
+def _report(
+    program: Program, report: Report, why: Distributed | DeviceChosen, together: list[tuple[Read, Restored]]
+) -> None:
+    """The checkpoints that one function restores are one finding, at the first of them."""
+    together.sort(key=lambda pair: pair[0].site)
+    read, use = together[0]
+    fixes = [edit for each, _ in together for edit in _edits(each)]
+    report(
+        read.site,
+        _message(isinstance(why, Distributed), len(together) - 1),
+        because=[why.trace, read.trace, use.trace],
+        gaps=[Gap.CONVENTION],
+        fix=DraftFix("Load to the CPU first", "unsafe", tuple(dict.fromkeys(fixes))) if fixes else None,
+    )
 
 
 def _is_choice(program: Program, event: DeviceChosen) -> bool:
@@ -93,25 +109,27 @@ def _knows_better(program: Program, read: Read) -> bool:
 
 
 def _was_saved_here(program: Program, read: Read) -> bool:
-    """The same run wrote the file: it is on the device that is used."""
+    """The same run wrote the file before: it is on the device that is used."""
     name = _file(program, read.site, read.file_at)
-    return any(_file(program, saved.site, saved.file_at) == name for saved in program.of(Saved))
+    earlier = itertools.takewhile(lambda event: event is not read, program.events)
+    return any(_file(program, each.site, each.file_at) == name for each in earlier if isinstance(each, Saved))
 
 
 def _file(program: Program, site: Site, at: int | None) -> str:
     return "" if at is None else program.sources.code(Site(site.path, at))
 
 
-def _message(is_distributed: bool) -> str:
+def _message(is_distributed: bool, num_more: int) -> str:
     end = (
         "every rank {will put} it on the GPU of the rank that saved it. Give `map_location`."
         if is_distributed
         else "it {will fail} on a machine without that device. Give `map_location`."
     )
-    return f"This checkpoint {{is}} restored onto the device it was saved from: {end}"
+    more = f" So {'are' if num_more > 1 else 'is'} {num_more} more in this function." if num_more else ""
+    return f"This checkpoint {{is}} restored onto the device it was saved from: {end}{more}"
 
 
-def _fix(program: Program, read: Read) -> DraftFix | None:
+def _edits(read: Read) -> list[InsertAfter]:
     if read.file_at is None or read.device is not None:
-        return None
-    return DraftFix("Load to the CPU first", "unsafe", (InsertAfter(read.file_at, ', map_location="cpu"'),))
+        return []
+    return [InsertAfter(read.file_at, ', map_location="cpu"')]
