@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from analyzer.engine.data_events import Distributed, EpochSet, LoaderIterated, LoaderMade, Sharded
-from analyzer.engine.events import Backward, Escape, Event, Loop, Step
+from analyzer.engine.events import Backward, Escape, Event, Guard, Loop, Step
 from analyzer.engine.program import Program
-from analyzer.engine.trace import Gap, Site, Trace
+from analyzer.engine.trace import Gap, Trace
 from analyzer.engine.values import Class, Const, External, ObjectId, Ref, Value
+from analyzer.engine.words import spelled, words
 from analyzer.syntax import ir
 from analyzer.syntax.scope import walk
 
@@ -169,14 +170,14 @@ def speaks_of_rank(program: Program, value: Value | None) -> bool:
     """Whether the expressions that a value came from name the rank."""
     for case in value.cases if value is not None else ():
         for step in case.trace.steps() if case.trace is not None else ():
-            if step.site.path in program.sources.trees and RANK_WORDS.search(program.sources.code(step.site)):
+            if RANK_WORDS.search(words(program).of(step.site)):
                 return True
     return False
 
 
-def guarded_by_rank(program: Program, guards: tuple[Site, ...]) -> bool:
-    """Whether a branch around an event asks for the rank."""
-    return any(RANK_WORDS.search(program.sources.condition(guard)) for guard in guards)
+def guarded_by_rank(program: Program, guards: tuple[Guard, ...]) -> bool:
+    """Whether a branch around an event, or one that left before it, asks for the rank."""
+    return any(RANK_WORDS.search(words(program).of(guard.site)) for guard in guards)
 
 
 def picks_by_rank(program: Program) -> bool:
@@ -193,8 +194,4 @@ def picks_by_rank(program: Program) -> bool:
 
 
 def _names_rank(node: ir.Expr) -> bool:
-    if isinstance(node, ir.Constant):
-        return False  # ``os.environ["RANK"]``
-    names = [part.id if isinstance(part, ir.Name) else part.attr if isinstance(part, ir.Attribute) else ""
-             for part in walk((ir.Evaluate(node.at, node),), True)]  # fmt: skip
-    return any(RANK_WORDS.search(name) for name in names)
+    return not isinstance(node, ir.Constant) and bool(RANK_WORDS.search(spelled(node)))  # ``os.environ["RANK"]``

@@ -210,7 +210,7 @@ class Sources:
 
     def iterated_text(self, site: Site) -> str | None:
         """``loader`` of a loop over ``loader``, ``enumerate(loader)``, ``tqdm(loader, …)``."""
-        module, nodes = self.trees[site.path]
+        module, nodes = self.tree(site.path)
         node: cst.CSTNode = nodes[site.at]
         node = node.iter if isinstance(node, cst.For) else node
         while isinstance(node, cst.Call) and node.args:
@@ -219,7 +219,7 @@ class Sources:
 
     def head_of_loop(self, site: Site) -> tuple[str, int] | None:
         """The variable of a ``for`` loop and the number of the first statement in it."""
-        nodes = self.trees[site.path][1]
+        nodes = self.tree(site.path)[1]
         node = nodes[site.at]
         if not isinstance(node, cst.For) or not isinstance(node.target, cst.Name):
             return None
@@ -227,17 +227,6 @@ class Sources:
         first = first.body[0] if isinstance(first, cst.SimpleStatementLine) else first
         number = next((at for at in range(site.at, len(nodes)) if nodes[at] is first), None)
         return None if number is None else (node.target.value, number)
-
-    def condition(self, site: Site) -> str:
-        """The source of the test of an ``if``, for one that hushes a rule: it accuses nobody."""
-        module, nodes = self.trees[site.path]
-        node = nodes[site.at]
-        return module.code_for_node(node.test) if isinstance(node, cst.If) else ""
-
-    def code(self, site: Site) -> str:
-        """The source of a site as it stands, to look for words that hush a rule."""
-        module, nodes = self.trees[site.path]
-        return module.code_for_node(nodes[site.at])
 
     def text(self, site: Site) -> str:
         """The source of a site on one line, shortened, without backticks: it will stand between them in Markdown."""

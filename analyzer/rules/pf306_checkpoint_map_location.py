@@ -9,6 +9,7 @@ from analyzer.engine.data_events import DeviceChosen, Distributed, Read, Restore
 from analyzer.engine.loading import is_absent
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap, Site
+from analyzer.engine.words import words
 from analyzer.findings import Severity
 from analyzer.fixes.edits import InsertAfter
 from analyzer.rules.base import DraftFix, Report, Rule
@@ -93,12 +94,12 @@ def _report(
 def _is_choice(program: Program, event: DeviceChosen) -> bool:
     if not event.is_conditional:
         return True
-    return any(_DEVICE_WORDS.search(program.sources.condition(guard)) for guard in event.guards)
+    return any(_DEVICE_WORDS.search(words(program).of(guard.site)) for guard in event.guards)
 
 
 def _knows_better(program: Program, read: Read) -> bool:
     """A branch that asks for the device, or another branch that gives one."""
-    if any(_DEVICE_WORDS.search(program.sources.condition(guard)) for guard in read.guards):
+    if any(_DEVICE_WORDS.search(words(program).of(guard.site)) for guard in read.guards):
         return True
     return any(
         other.function == read.function and other.function is not None and not is_absent(other.device)
@@ -116,7 +117,7 @@ def _was_saved_here(program: Program, read: Read) -> bool:
 
 
 def _file(program: Program, site: Site, at: int | None) -> str:
-    return "" if at is None else program.sources.code(Site(site.path, at))
+    return "" if at is None else words(program).of(Site(site.path, at))
 
 
 def _message(is_distributed: bool, num_more: int) -> str:
