@@ -13,6 +13,7 @@ from analyzer.engine.state import State
 from analyzer.engine.trace import Gap, start
 from analyzer.engine.values import (
     Const,
+    Counting,
     Method,
     Ref,
     Scalar,
@@ -125,7 +126,8 @@ class Containers(Operations):
         over = drawn_from(iterable)
         if any(self.objects[obj].kind == "Loader" for obj in over):
             self.emit(LoaderIterated, at, None, loaders=over)
-        return Loop(self.site(at), kind, trace, depth=len(self.calls), over=over)
+        bound = iterable.bound if isinstance(iterable, Counting) else None
+        return Loop(self.site(at), kind, trace, depth=len(self.calls), over=over, bound=bound)
 
     def loop_kind(self, case: Value) -> str:
         if isinstance(case, Ref):

@@ -23,6 +23,8 @@ class Loop:
     """How many calls deep the loop is."""
     over: frozenset[ObjectId] = field(default=frozenset(), compare=False)
     """The objects it draws from."""
+    bound: Value | None = field(default=None, compare=False)
+    """How far it counts (``range(epochs)``)."""
 
     @property
     def key(self) -> tuple[Site, str]:

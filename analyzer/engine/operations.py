@@ -10,9 +10,12 @@ from analyzer.engine.graphs import combine, device_of
 from analyzer.engine.lookups import Lookups
 from analyzer.engine.machine import CONTAINERS
 from analyzer.engine.state import State
+from analyzer.engine.trace import start
 from analyzer.engine.values import Const, Method, Ref, Scalar, Tensor, Tuple, Unknown, Value, const, truth, union
 from analyzer.syntax import ir
 
+LENGTHS = frozenset({"length", "batches", "samples", "padded"})
+"""Kinds of numbers that come from the length of something: they count batches or samples, not epochs."""
 _COMPARISONS = {"==", "!=", "<", "<=", ">", ">=", "in", "not in", "is", "is not"}
 
 
@@ -57,9 +60,17 @@ class Operations(Lookups):
         if op in _COMPARISONS:
             self.leaves_graph((left, right), at)
             return self.comparison(op, left, right)
+        if op in {"*", "//"} and is_length(left) != is_length(right) and is_open(right if is_length(left) else left):
+            return Scalar("length", trace=left.trace if is_length(left) else right.trace)
         if op == "%" and is_counted(left) and is_counted(right):
             return Scalar("cycle")
-        return union(self.mixed(op, one, two, at) for one in left.cases for two in right.cases)
+        return union(self.computed(self.mixed(op, one, two, at), at) for one in left.cases for two in right.cases)
+
+    def computed(self, value: Value, at: int) -> Value:
+        """An unknown that came out of arithmetic begins there: it is no longer the number that went in."""
+        if isinstance(value, Unknown) and not value.roots:
+            return replace(value, trace=start(self.site(at), "computed here", value.gap))
+        return value
 
     def comparison(self, op: str, left: Value, right: Value) -> Value:
         if op in {"is", "is not"} and isinstance(right, Const) and right.value is None:
@@ -87,12 +98,15 @@ class Operations(Lookups):
                 return self.plain(unknown, at)
             if is_cycle(one) or is_cycle(two):
                 return Scalar("cycle")
-            return measures.plain(op, one, two) or Scalar()
-        result = measures.after_operation(op, one, two, combine(carriers))
-        activation = shifted(op, one, two)
-        if activation is None or not isinstance(result, Tensor):
+            result = measures.plain(op, one, two)
+            if result is None or result.kind == "number":
+                return Scalar("length", trace=one.trace) if is_length(one) or is_length(two) else Scalar()
             return result
-        return replace(result, activation=activation)
+        outcome = measures.after_operation(op, one, two, combine(carriers))
+        activation = shifted(op, one, two)
+        if activation is None or not isinstance(outcome, Tensor):
+            return outcome
+        return replace(outcome, activation=activation)
 
     def average(self, over: Value, by: Value, at: int) -> None:
         """Something measured is divided by something measured."""
@@ -106,6 +120,16 @@ class Operations(Lookups):
 def is_cycle(value: Value) -> bool:
     """A remainder, or what was computed from one."""
     return any(isinstance(case, Scalar) and case.kind == "cycle" for case in value.cases)
+
+
+def is_length(value: Value) -> bool:
+    """A length, or what was computed from one."""
+    return isinstance(value, Scalar) and value.kind in LENGTHS
+
+
+def is_open(value: Value) -> bool:
+    """A number that was not seen, and no tensor of a graph."""
+    return is_counted(value) and any(isinstance(case, (Unknown, Method)) for case in value.cases)
 
 
 def is_counted(value: Value) -> bool:

@@ -50,6 +50,7 @@ class SchedulerStep(Event):
 
     scheduler: ObjectId
     given: Value | None
+    has_more: bool
     is_fresh: Tri
 
 

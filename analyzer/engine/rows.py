@@ -86,10 +86,13 @@ class Rows(Effects):
         layers = tuple((str(index), value) for index, value in enumerate(args.positional))
         if row.effect == "sequential":
             layers = self.layers_of(args, state)
+        given = layers + tuple(args.keywords.items())
+        if row.returns == "Scheduler":
+            given = tuple((each, self.as_written(value, state)) for each, value in given)
         noun = name.rsplit(".", 1)[-1]
         ref = self.create(
             "row", at, row.returns, f"`{noun}` is created here", name=name, modules=modules,
-            arguments=layers + tuple(args.keywords.items()), born=row.born,
+            arguments=given, born=row.born,
         )  # fmt: skip
         if row.effect != "copy":
             self.empty(ref, state)
@@ -101,6 +104,15 @@ class Rows(Effects):
         if row.returns == "Context":
             state.set((ref.obj, "mode"), args.at(0, "mode") or const(True))
         return ref
+
+    def as_written(self, value: Value, state: State) -> Value:
+        """A list whose elements are known, as it is now: a tuple of them."""
+        if not isinstance(value, Ref) or self.obj(value).kind != "list":
+            return value
+        held = dict(state.fields(value.obj))
+        items = [held.get(f"[{index}]") for index in range(len(held))]
+        known = tuple(item for item in items if item is not None)
+        return Tuple(known, trace=value.trace) if len(known) == len(held) else value
 
     def made_optimizer(self, ref: Ref, args: Args, state: State) -> None:
         """An optimizer holds what its modules hold now; they remember that it does."""

@@ -179,6 +179,13 @@ class Stream(Value):
 
 
 @dataclass(frozen=True, slots=True)
+class Counting(Stream):
+    """``range(…)``: how far it counts, where that is one number."""
+
+    bound: Value | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Union(Value):
     """One of several atoms."""
 

@@ -34,6 +34,7 @@ class Row:
     `keeps_activation`: they are those of the input; `bounds`: but raw ones are brought into a range.
     `reduces`: a loss that gives one number, by its options ``reduction`` and ``size_average``.
     `expects`: what a loss wants as its first input. `params`: names of the positional parameters.
+    `horizon`: the parameter that says after how many of its steps a scheduler is done.
     `random`: the global generators that it seeds (effect ``seed``) or draws from (effect ``draw``).
     `modes`: ``dependent`` for a module with something that behaves differently in evaluation mode; `born`: ``eval`` for
     one that comes in that mode.
@@ -51,6 +52,7 @@ class Row:
     expects: str = ""
     reduces: bool = False
     params: tuple[str, ...] = ()
+    horizon: str = ""
     since: str = ""
     random: tuple[str, ...] = ()
     modes: str = ""

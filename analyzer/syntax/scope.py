@@ -15,6 +15,10 @@ ASSIGNED = "="
 """Starts a use that gives the value another name: ``=self.model``."""
 
 
+_COUNTING = {"range", "trange", "tqdm.trange"}
+"""Loops over calls of these count: nothing iterates over their arguments."""
+
+
 class Names:
     """What one body binds and uses, noted by the lowering as it builds the nodes: no second walk.
 
@@ -71,7 +75,7 @@ class Names:
     def iterated(self, iterable: ir.Expr) -> None:
         """Note a loop."""
         self.used(iterable, "for")
-        if isinstance(iterable, ir.Call):
+        if isinstance(iterable, ir.Call) and dotted(iterable.callee) not in _COUNTING:
             for arg in iterable.args:
                 self.used(arg.value, "for")
 

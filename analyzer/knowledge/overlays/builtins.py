@@ -8,11 +8,13 @@ from analyzer.engine import values as engine
 from analyzer.engine.calls import Calls, iterator
 from analyzer.engine.graphs import combine
 from analyzer.engine.machine import Args
+from analyzer.engine.operations import LENGTHS
 from analyzer.engine.measures import UNITS, number_of
 from analyzer.engine.state import State
 from analyzer.engine.trace import start
 from analyzer.engine.values import (
     Const,
+    Counting,
     External,
     Partial,
     Ref,
@@ -39,7 +41,8 @@ def _first(args: Args) -> Value:
 
 
 def _range(machine: Calls, args: Args, at: int, state: State) -> Value:
-    return iterator(Scalar("range"))
+    bound = args.at(1) or args.at(0)
+    return Counting(Scalar("range"), bound=bound)
 
 
 def _enumerate(machine: Calls, args: Args, at: int, state: State) -> Value:
@@ -90,7 +93,7 @@ def _len(machine: Calls, args: Args, at: int, state: State) -> Value:
     units = {_counted(machine, case) for case in _first(args).cases}
     unit = units.pop() if len(units) == 1 else None
     note = {"samples": "the number of samples", "batches": "the number of batches", "size": "the size of a batch"}
-    return Scalar(unit, trace=start(machine.site(at), note[unit])) if unit in note else Scalar()
+    return Scalar(unit or "length", trace=start(machine.site(at), note.get(unit or "", "a length")))
 
 
 def _counted(machine: Calls, case: Value) -> str | None:
@@ -125,6 +128,11 @@ def _float(machine: Calls, args: Args, at: int, state: State) -> Value:
     return _cast(float)(machine, args, at, state)
 
 
+def _rounded(machine: Calls, args: Args, at: int, state: State) -> Value:
+    value = _first(args)
+    return value if isinstance(value, Scalar) and value.kind in LENGTHS else Scalar()
+
+
 def _text(machine: Calls, args: Args, at: int, state: State) -> Value:
     value = _first(args)
     return const(str(value.value), value.trace) if isinstance(value, Const) else Scalar("str")
@@ -138,6 +146,8 @@ def _cast(kind: type) -> Function:
                 return const(kind(value.value), value.trace)
             except ValueError:
                 return Scalar()
+        if isinstance(value, Scalar) and value.kind in LENGTHS | {"option"}:
+            return value
         return Scalar()
 
     return convert
@@ -190,6 +200,7 @@ def _filter(machine: Calls, args: Args, at: int, state: State) -> Value:
 
 
 FUNCTIONS: dict[str, Function] = {
+    "builtins.round": _rounded, "math.ceil": _rounded, "math.floor": _rounded,
     "builtins.range": _range, "builtins.enumerate": _enumerate, "builtins.zip": _zip,
     "builtins.list": _container("list"),
     "builtins.dict": _container("dict"), "builtins.set": _container("set"), "collections.deque": _container("deque"),
@@ -203,7 +214,7 @@ FUNCTIONS: dict[str, Function] = {
     "builtins.super": _super, "builtins.map": _map, "builtins.filter": _filter, "builtins.int": _cast(int),
     "builtins.float": _float, "builtins.len": _len, "builtins.str": _text,
     **{f"builtins.{name}": _plain for name in (
-        "print", "bool", "isinstance", "hasattr", "any", "all", "round", "open", "type", "id", "repr", "vars",
+        "print", "bool", "isinstance", "hasattr", "any", "all", "open", "type", "id", "repr", "vars",
         "callable", "input", "format", "hash", "setattr", "dir", "issubclass", "exit", "quit", "divmod", "pow")},
     "builtins.max": _sum, "builtins.min": _sum, "builtins.abs": _sum,
 }  # fmt: skip

@@ -112,7 +112,9 @@ def scheduler_step(machine: Calls, ref: Ref, args: Args, at: int, state: State) 
     """``scheduler.step()``."""
     given = args.at(0) or next(iter(args.keywords.values()), None)
     trace = start(machine.site(at), "the scheduler steps here", machine.obj(ref).trace.gap)
-    machine.emit(SchedulerStep, at, trace, scheduler=ref.obj, given=given, is_fresh=_flag(state, FRESH))
+    machine.emit(
+        SchedulerStep, at, trace, scheduler=ref.obj, given=given, has_more=args.has_more, is_fresh=_flag(state, FRESH)
+    )
     return const(None)
 
 

@@ -1,0 +1,266 @@
+"""PF211 scheduler-misuse."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from analyzer.engine.counts import same_count
+from analyzer.engine.events import Step
+from analyzer.engine.machine import Obj
+from analyzer.engine.operations import LENGTHS
+from analyzer.engine.optim_events import SchedulerStep
+from analyzer.engine.program import Program
+from analyzer.engine.trace import Gap, Trace, start
+from analyzer.engine.values import Const, Ref, Scalar, Tensor, Tuple, Value
+from analyzer.findings import Severity
+from analyzer.rules.base import Report, Rule
+from analyzer.rules.iteration import exclude, extra_guards, in_one_iteration, nest_of
+
+FEW = 500
+"""An epoch of fewer batches is rare: a schedule that is over after so many steps was meant in epochs."""
+GONE = 1e-3
+"""What a learning rate may shrink to and still train something."""
+_PLATEAU = "torch.optim.lr_scheduler.ReduceLROnPlateau"
+_TORCH = "torch.optim.lr_scheduler."
+
+
+class SchedulerMisuse(Rule):
+    """A learning-rate scheduler is stepped at the wrong granularity, twice, too early, or with the wrong argument.
+
+    ## Why it matters
+    A scheduler counts its steps. One that was built for epochs and is stepped in every batch has finished within the
+    first epoch; one that was built for batches and is stepped once per epoch never leaves its warm-up. Stepped before
+    the optimizer it skips the first value. Nothing fails, the learning rate is just another one than the author reads.
+
+    ## Example
+    ```python
+    scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=epochs)
+    for epoch in range(epochs):
+        for x, y in loader:
+            train_step(x, y)
+            scheduler.step()
+    ```
+
+    ## Use instead
+    ```python
+    scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=epochs * len(loader))
+    for epoch in range(epochs):
+        for x, y in loader:
+            train_step(x, y)
+            scheduler.step()
+    ```
+
+    ## When it stays quiet
+    When the horizon is not known; when the step stands under a condition of its own (per batch or per epoch, as
+    configured); for ``step(epoch)``, which sets the position itself; when a framework steps the scheduler.
+
+    ## Fix safety
+    No automatic fix: whether the step moves or the horizon changes is the author's choice.
+    """
+
+    code = "PF211"
+    name = "scheduler-misuse"
+    severity = Severity.WARNING
+    since = "0.1"
+
+    def check(self, program: Program, report: Report) -> None:
+        """Each step of a scheduler against the steps of the optimizer around it."""
+        schedules = list(program.of(SchedulerStep))
+        if not schedules:
+            return
+        steps = list(program.of(Step))
+        for event in schedules:
+            _wrong_argument(program, report, event)
+            _too_often(program, report, event, steps)
+            _too_seldom(program, report, event, steps)
+            _too_early(program, report, event, steps)
+        _twice(program, report, schedules)
+
+
+# --- granularity ----------------------------------------------------------------------------------------------------
+
+
+def _too_often(program: Program, report: Report, event: SchedulerStep, steps: list[Step]) -> None:
+    """Stepped with every batch, built for epochs."""
+    beside = [step for step in steps if in_one_iteration(step, event) and not exclude(step, event)]
+    if not beside or event.given is not None or all(extra_guards(event, step) for step in beside):
+        return
+    if nest_of(event)[-1:] and nest_of(event)[-1].kind == "range" and len(nest_of(event)) == 1:
+        return  # one loop over steps or epochs: nothing inside of it
+    made = program.objects[event.scheduler]
+    for why, gaps in _epochs(program, made, event):
+        report(
+            event.site,
+            f"This scheduler {{is}} stepped with every batch, but it was built for epochs ({why}): its schedule is "
+            "over within the first of them. Step it once per epoch, or give it the number of batches.",
+            because=[made.trace, beside[0].trace, event.trace],
+            gaps=gaps,
+        )
+        return
+
+
+def _epochs(program: Program, made: Obj, event: SchedulerStep) -> Iterator[tuple[str, list[Gap]]]:
+    """Why a scheduler counts epochs: what it was given is what a loop around the batches counts to, or is so short
+    that no epoch is over by then."""
+    row = program.knowledge.row(made.name) if made.name else None
+    outer = [loop.bound for loop in event.loops[:-1] if loop.bound is not None]
+    if row is not None and row.horizon:
+        horizon = _argument(program, made, row.horizon)
+        for bound in outer:
+            gaps = same_count(horizon, bound)
+            if gaps is not None:
+                yield f"`{row.horizon}` is the number of epochs", gaps
+    gamma, few = _number(_argument(program, made, "gamma")), math.inf
+    if made.name == _TORCH + "StepLR":
+        size = _number(_argument(program, made, "step_size"))
+        few = (size or math.inf) * _decays(0.1 if gamma is None and not _has(program, made, "gamma") else gamma)
+    elif made.name == _TORCH + "ExponentialLR":
+        few = _decays(gamma)
+    elif made.name == _TORCH + "MultiStepLR":
+        few = _last_milestone(program, made)
+    if few <= FEW:
+        yield f"the learning rate is through with it after {max(1, round(few))} steps", [Gap.CONVENTION]
+
+
+def _decays(gamma: float | None) -> float:
+    """How many times a factor must be applied until nothing is left."""
+    if gamma is None or not 0 < gamma < 1:
+        return math.inf
+    return math.log(GONE) / math.log(gamma)
+
+
+def _last_milestone(program: Program, made: Obj) -> float:
+    held = _argument(program, made, "milestones")
+    numbers = [_number(item) for item in held.items] if isinstance(held, Tuple) else []
+    known = [number for number in numbers if number is not None]
+    return max(known) if known and len(known) == len(numbers) else math.inf
+
+
+def _too_seldom(program: Program, report: Report, event: SchedulerStep, steps: list[Step]) -> None:
+    """Stepped once per epoch, built for batches."""
+    nest, made = event.loops, program.objects[event.scheduler]
+    inside = [step for step in steps if len(nest_of(step)) > len(nest) and _keys(step)[: len(nest)] == _keys(event)]
+    beside = any(in_one_iteration(step, event) for step in steps)
+    if not nest or not inside or beside or event.given is not None or nest[-1].kind == "framework":
+        return
+    if nest[-1].kind == "data":  # the loop around is over batches itself: the inner one is over parts of them
+        return
+    row = program.knowledge.row(made.name) if made.name else None
+    if row is None or not row.horizon:
+        return
+    why = _batches(program, made, row.horizon)
+    if why is None:
+        return
+    report(
+        event.site,
+        f"This scheduler {{is}} stepped once per epoch, but it was built for batches ({why}): it never gets beyond "
+        "the start of its schedule. Step it after every step of the optimizer.",
+        because=[made.trace, inside[0].trace, event.trace],
+    )
+
+
+def _batches(program: Program, made: Obj, horizon: str) -> str | None:
+    held = _argument(program, made, horizon)
+    if isinstance(held, Scalar) and held.kind in LENGTHS:
+        return f"`{horizon}` comes from the length of a loader"
+    per_epoch = _argument(program, made, "steps_per_epoch")
+    if per_epoch is not None and not (isinstance(per_epoch, Const) and per_epoch.value in (1, None)):
+        return "`steps_per_epoch` says how many an epoch has"
+    return None
+
+
+# --- order, repetition, arguments -----------------------------------------------------------------------------------
+
+
+def _too_early(program: Program, report: Report, event: SchedulerStep, steps: list[Step]) -> None:
+    """The scheduler steps before the optimizer of the same iteration."""
+    nest, made = nest_of(event), program.objects[event.scheduler]
+    if not nest or event.given is not None or nest[-1].kind == "framework" or made.name == _PLATEAU:
+        return
+    keys = [loop.key for loop in nest]
+    mine = [step for step in steps if _keys(step)[: len(keys)] == keys and _drives(made, step)]
+    if not mine or any(step.order < event.order for step in mine):
+        return
+    step = next((step for step in mine if not exclude(step, event)), None)
+    if step is None:
+        return
+    report(
+        event.site,
+        "The scheduler {does step} before the optimizer in this loop: the first value of the schedule is skipped. "
+        "Call it after `optimizer.step()`.",
+        because=[made.trace, event.trace, step.trace],
+        gaps=[Gap.UNSEEN] if extra_guards(event, step) else [],
+    )
+
+
+def _drives(made: Obj, step: Step) -> bool:
+    """Whether a scheduler belongs to the optimizer of a step, as far as one can tell."""
+    optimizers = {case.obj for _, value in made.arguments for case in value.cases if isinstance(case, Ref)}
+    return step.optimizer in optimizers or not optimizers
+
+
+def _twice(program: Program, report: Report, schedules: list[SchedulerStep]) -> None:
+    """Two steps of one scheduler in one iteration, or one per batch and another per epoch."""
+    for index, first in enumerate(schedules):
+        for second in schedules[index + 1 :]:
+            if first.scheduler != second.scheduler or first.site == second.site or first.guards != second.guards:
+                continue
+            if not first.loops or first.given is not None or second.given is not None:
+                continue
+            if first.function != second.function or first.calls != second.calls:
+                continue
+            short, long = sorted((_keys(first), _keys(second)), key=len)
+            if not short or long[: len(short)] != short or exclude(first, second):
+                continue
+            made = program.objects[first.scheduler]
+            report(
+                second.site,
+                "This scheduler {is} stepped a second time in the same "
+                f"{'iteration' if len(short) == len(long) else 'epoch'}: its schedule runs ahead.",
+                because=[made.trace, start(first.site, "the first step"), start(second.site, "the second step")],
+            )
+
+
+def _wrong_argument(program: Program, report: Report, event: SchedulerStep) -> None:
+    """A plateau scheduler without its metric, another one with a metric."""
+    made = program.objects[event.scheduler]
+    because: list[Trace] = [made.trace, event.trace]
+    if made.name == _PLATEAU and event.given is None and not event.has_more:
+        report(
+            event.site,
+            "`ReduceLROnPlateau.step()` needs the metric it watches: this call {will fail}.",
+            because=because,
+        )
+    elif made.name.startswith(_TORCH) and made.name != _PLATEAU and isinstance(event.given, Tensor):
+        report(
+            event.site,
+            f"`{made.name.rsplit('.', 1)[-1]}.step` takes an epoch, and {{is}} given a metric: the learning rate "
+            "jumps to that position of the schedule. Only `ReduceLROnPlateau` takes a metric.",
+            because=because,
+        )
+
+
+# --- what a scheduler was given -------------------------------------------------------------------------------------
+
+
+def _keys(event: SchedulerStep | Step) -> list[object]:
+    return [loop.key for loop in nest_of(event)]
+
+
+def _argument(program: Program, made: Obj, name: str) -> Value | None:
+    row = program.knowledge.row(made.name) if made.name else None
+    given = dict(made.arguments)
+    if name in given or row is None or name not in row.params:
+        return given.get(name)
+    return given.get(str(row.params.index(name)))
+
+
+def _has(program: Program, made: Obj, name: str) -> bool:
+    return _argument(program, made, name) is not None
+
+
+def _number(value: Value | None) -> float | None:
+    if isinstance(value, Const) and isinstance(value.value, (int, float)) and not isinstance(value.value, bool):
+        return float(value.value)
+    return None
