@@ -64,9 +64,9 @@ class Operations(Lookups):
             return Scalar("length", trace=left.trace if is_length(left) else right.trace)
         if op == "%" and is_counted(left) and is_counted(right):
             return Scalar("cycle")
-        return union(self.computed(self.mixed(op, one, two, at), at) for one in left.cases for two in right.cases)
+        return union(self.reckoned(self.mixed(op, one, two, at), at) for one in left.cases for two in right.cases)
 
-    def computed(self, value: Value, at: int) -> Value:
+    def reckoned(self, value: Value, at: int) -> Value:
         """An unknown that came out of arithmetic begins there: it is no longer the number that went in."""
         if isinstance(value, Unknown) and not value.roots:
             return replace(value, trace=start(self.site(at), "computed here", value.gap))

@@ -66,8 +66,8 @@ class ClipBeforeUnscale(Rule):
                 continue
             report(
                 clip.site,
-                "The gradients {is} clipped here while still multiplied by the loss scale: the threshold applies to numbers "
-                "thousands of times too large. Call `unscale_(optimizer)` of the scaler before clipping.",
+                "The gradients {is} clipped here while still multiplied by the loss scale: the threshold applies to "
+                "numbers thousands of times too large. Call `unscale_(optimizer)` of the scaler before clipping.",
                 because=[
                     program.objects[scaler].trace,
                     start(backward.site, "the backward pass of the scaled loss"),

@@ -8,8 +8,8 @@ from analyzer.engine import values as engine
 from analyzer.engine.calls import Calls, iterator
 from analyzer.engine.graphs import combine
 from analyzer.engine.machine import Args
-from analyzer.engine.operations import LENGTHS
 from analyzer.engine.measures import UNITS, number_of
+from analyzer.engine.operations import LENGTHS
 from analyzer.engine.state import State
 from analyzer.engine.trace import start
 from analyzer.engine.values import (
