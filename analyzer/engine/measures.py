@@ -158,6 +158,8 @@ def plain(op: str, one: Value, two: Value) -> Scalar | None:
     trace = one.trace if unit_of(one) else two.trace
     if op == "*" and units == {"batches"} and not is_small(one) and not is_small(two):
         return Scalar("padded", trace=trace)
+    if op == "*" and units & {"count", "counts"} and (isinstance(one, Const) or isinstance(two, Const)):
+        return Scalar(units.pop(), trace=trace)  # per cent
     if op in {"+", "-"} and len(units) == 1:
         return Scalar(units.pop(), trace=trace)
     return Scalar()

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from analyzer.engine import fold, measures
 from analyzer.engine.activations import shifted
-from analyzer.engine.graphs import combine, device_of
+from analyzer.engine.graphs import combine, device_of, roots_of
 from analyzer.engine.lookups import Lookups
 from analyzer.engine.machine import CONTAINERS
 from analyzer.engine.state import State
@@ -102,6 +102,10 @@ class Operations(Lookups):
             if result is None or result.kind == "number":
                 return Scalar("length", trace=one.trace) if is_length(one) or is_length(two) else Scalar()
             return result
+        if not any(roots_of(case) for case in carriers) and not any(isinstance(case, Tensor) for case in carriers):
+            number = measures.plain(op, one, two)  # ``len(loader) * batch_size``
+            if number is not None and number.kind == "padded":
+                return number
         outcome = measures.after_operation(op, one, two, combine(carriers))
         activation = shifted(op, one, two)
         if activation is None or not isinstance(outcome, Tensor):

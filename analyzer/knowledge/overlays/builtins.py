@@ -27,6 +27,7 @@ from analyzer.engine.values import (
     const,
     union,
 )
+from analyzer.syntax import ir
 
 Function = Callable[[Calls, Args, int, State], Value]
 Method = Callable[[Calls, Ref, Args, int, State], Value]
@@ -90,7 +91,12 @@ def _plain(machine: Calls, args: Args, at: int, state: State) -> Value:
 
 
 def _len(machine: Calls, args: Args, at: int, state: State) -> Value:
-    units = {_counted(machine, case) for case in _first(args).cases}
+    node = args.node(0)
+    owner = machine.evaluate(node.value, state) if isinstance(node, ir.Attribute) else None
+    if owner is not None and isinstance(node, ir.Attribute) and node.attr in {"dataset", "sampler"}:
+        units = {_counted(machine, engine.Method(case, node.attr)) for case in owner.cases if _may_load(machine, case)}
+    else:
+        units = {_counted(machine, case) for case in _first(args).cases}
     unit = units.pop() if len(units) == 1 else None
     note = {"samples": "the number of samples", "batches": "the number of batches", "size": "the size of a batch"}
     return Scalar(unit or "length", trace=start(machine.site(at), note.get(unit or "", "a length")))
@@ -109,6 +115,11 @@ def _counted(machine: Calls, case: Value) -> str | None:
         return "size"
     is_loader = isinstance(case, Stream) and isinstance(case.element, Tensor) and case.element.is_batch
     return "batches" if is_loader else None
+
+
+def _may_load(machine: Calls, case: Value) -> bool:
+    """Whether a value is, or may be, a loader."""
+    return machine.obj(case).kind == "Loader" if isinstance(case, Ref) else not isinstance(case, engine.PyModule)
 
 
 def _is_single(machine: Calls, ref: Ref) -> bool:

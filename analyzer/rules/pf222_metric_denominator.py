@@ -1,0 +1,71 @@
+"""PF222 metric-denominator."""
+
+from __future__ import annotations
+
+from analyzer.engine.measures import Average
+from analyzer.engine.program import Program
+from analyzer.findings import Severity
+from analyzer.rules.base import Report, Rule
+
+_WRONG = {
+    ("means", "samples"): (
+        "Means of batches are added up and divided by the number of samples: the result {is} too small by about the "
+        "batch size. Divide by the number of batches, or weigh each mean with the size of its batch."
+    ),
+    ("mean", "samples"): (
+        "The mean over one batch is divided by the number of samples in the data set: added up over the batches, the "
+        "result {is} too small by about the batch size. Divide by the number of batches, or multiply by the size of "
+        "the batch first."
+    ),
+    ("counts", "batches"): (
+        "A count of samples is divided by the number of batches: the result {is} a count per batch, not a rate. "
+        "Divide by the number of samples."
+    ),
+    ("counts", "padded"): (
+        "A count of samples is divided by the number of batches times the batch size: the last batch may be smaller, "
+        "and then the result {is} too small. Divide by the number of samples."
+    ),
+}
+
+
+class MetricDenominator(Rule):
+    """An average is divided by the wrong count.
+
+    ## Why it matters
+    Losses of PyTorch are means over a batch. Their sum over an epoch, divided by the number of samples, is smaller than
+    the loss by the batch size: two runs with different batch sizes cannot be compared, and neither can training and
+    validation. A count of right answers divided by the number of batches is no accuracy.
+
+    ## Example
+    ```python
+    for x, y in loader:
+        loss = criterion(model(x), y)
+        total += loss.item()
+    print(total / len(loader.dataset))
+    ```
+
+    ## Use instead
+    ```python
+        total += loss.item() * x.size(0)
+    print(total / len(loader.dataset))
+    ```
+
+    ## When it stays quiet
+    For the mean of batch means (``total / len(loader)``), for sums (``reduction="sum"``) and weighted means over the
+    number of samples, and where it is not known what is added up or what a length counts.
+
+    ## Fix safety
+    No fix is offered: whether a weighted mean or the mean of means is wanted is a choice.
+    """
+
+    code = "PF222"
+    name = "metric-denominator"
+    severity = Severity.WARNING
+    since = "0.1"
+
+    def check(self, program: Program, report: Report) -> None:
+        """A quotient whose parts do not go together."""
+        for event in program.of(Average):
+            message = _WRONG.get((event.over, event.by))
+            if message is not None:
+                report(event.site, message, because=[event.over_trace, event.by_trace])
