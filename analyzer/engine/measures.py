@@ -50,6 +50,11 @@ class Average(Event):
     by_trace: Trace
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drawn(Event):
+    """``next(iterator)``: one more element is taken."""
+
+
 def is_tensor(case: Value) -> bool:
     """Whether a case is, or may be, a tensor."""
     return isinstance(case, (Tensor, Unknown))

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from analyzer.engine import fold, measures
 from analyzer.engine.activations import shifted
-from analyzer.engine.graphs import combine, device_of, roots_of
+from analyzer.engine.graphs import combine, device_of
 from analyzer.engine.lookups import Lookups
 from analyzer.engine.machine import CONTAINERS
 from analyzer.engine.state import State
@@ -61,7 +61,7 @@ class Operations(Lookups):
             self.leaves_graph((left, right), at)
             return self.comparison(op, left, right)
         if op in {"*", "//"} and is_length(left) != is_length(right) and is_open(right if is_length(left) else left):
-            return Scalar("length", trace=left.trace if is_length(left) else right.trace)
+            return stretched(op, left if is_length(left) else right)
         if op == "%" and is_counted(left) and is_counted(right):
             return Scalar("cycle")
         return union(self.reckoned(self.mixed(op, one, two, at), at) for one in left.cases for two in right.cases)
@@ -96,16 +96,7 @@ class Operations(Lookups):
             unknown = next((case for case in (one, two) if isinstance(case, Method)), None)
             if unknown is not None:
                 return self.plain(unknown, at)
-            if is_cycle(one) or is_cycle(two):
-                return Scalar("cycle")
-            result = measures.plain(op, one, two)
-            if result is None or result.kind == "number":
-                return Scalar("length", trace=one.trace) if is_length(one) or is_length(two) else Scalar()
-            return result
-        if not any(roots_of(case) for case in carriers) and not any(isinstance(case, Tensor) for case in carriers):
-            number = measures.plain(op, one, two)  # ``len(loader) * batch_size``
-            if number is not None and number.kind == "padded":
-                return number
+            return number(op, one, two)
         outcome = measures.after_operation(op, one, two, combine(carriers))
         activation = shifted(op, one, two)
         if activation is None or not isinstance(outcome, Tensor):
@@ -119,6 +110,22 @@ class Operations(Lookups):
             self.emit(
                 measures.Average, at, None, over=units[0], by=units[1], over_trace=over.trace, by_trace=by.trace,
             )  # fmt: skip
+
+
+def number(op: str, one: Value, two: Value) -> Scalar:
+    """What arithmetic on plain numbers gives."""
+    if is_cycle(one) or is_cycle(two):
+        return Scalar("cycle")
+    result = measures.plain(op, one, two)
+    if result is None or result.kind == "number":
+        return Scalar("length", trace=one.trace) if is_length(one) or is_length(two) else Scalar()
+    return result
+
+
+def stretched(op: str, length: Value) -> Scalar:
+    """A length times something, or divided by it; ``len(loader) * batch_size`` counts samples, and then some."""
+    is_batches = isinstance(length, Scalar) and length.kind == "batches"
+    return Scalar("padded" if op == "*" and is_batches else "length", trace=length.trace)
 
 
 def is_cycle(value: Value) -> bool:

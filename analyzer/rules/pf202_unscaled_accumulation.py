@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from analyzer.engine.events import Backward, Clear, Forward, Guard, Loop, Step
-from analyzer.engine.measures import Mark
+from analyzer.engine.events import Backward, Clear, Guard, Loop, Step
+from analyzer.engine.measures import Drawn, Mark
 from analyzer.engine.optim_events import Accumulate, GradientRead
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap, Trace
@@ -136,7 +136,7 @@ def _is_normalised(program: Program, nest: tuple[Loop, ...], added: list[Backwar
 
 def _draws(program: Program, nest: tuple[Loop, ...]) -> bool:
     """Whether each iteration takes a batch of its own."""
-    return any(event.on_batch and event.loops == nest for event in program.within(Forward, nest))
+    return any(event.loops == nest for event in program.within(Drawn, nest))
 
 
 def _fix(program: Program, step: Step, backward: Backward) -> DraftFix | None:

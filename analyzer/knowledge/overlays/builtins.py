@@ -8,7 +8,7 @@ from analyzer.engine import values as engine
 from analyzer.engine.calls import Calls, iterator
 from analyzer.engine.graphs import combine
 from analyzer.engine.machine import Args
-from analyzer.engine.measures import UNITS, number_of
+from analyzer.engine.measures import UNITS, Drawn, number_of
 from analyzer.engine.operations import LENGTHS
 from analyzer.engine.state import State
 from analyzer.engine.trace import start
@@ -171,6 +171,7 @@ def _sum(machine: Calls, args: Args, at: int, state: State) -> Value:
 
 
 def _next(machine: Calls, args: Args, at: int, state: State) -> Value:
+    machine.emit(Drawn, at, None)
     return _elements(machine, _first(args), at, state)
 
 
