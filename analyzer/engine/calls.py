@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from analyzer.engine import activations, modes
 from analyzer.engine.forward import Forwards
@@ -28,6 +27,7 @@ from analyzer.engine.values import (
     union,
 )
 from analyzer.knowledge import overlays
+from analyzer.records import replace
 from analyzer.syntax import ir
 from analyzer.syntax.scope import target_names
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Literal
 
 from analyzer.engine.events import Event
 from analyzer.engine.trace import Site
 from analyzer.engine.values import ObjectId, Tensor, Unknown, Value
+from analyzer.records import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

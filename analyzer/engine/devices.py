@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from analyzer.engine.graphs import device_of
 from analyzer.engine.machine import Args
 from analyzer.engine.trace import Site
 from analyzer.engine.values import Const, Device, External, Tensor, Tuple, Unknown, Value
 from analyzer.knowledge.schema import Row
+from analyzer.records import replace
 
 _MOVES = {"Tensor.cuda", "Tensor.to", "Tensor.cpu"}
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, NamedTuple
 
 from analyzer.engine.trace import Site, Trace
 from analyzer.engine.values import ObjectId, Tri, Value
+from analyzer.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

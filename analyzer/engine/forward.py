@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from analyzer.engine import measures, modes
 from analyzer.engine.events import Forward
 from analyzer.engine.graphs import carries, device_of, roots_of
@@ -12,6 +10,7 @@ from analyzer.engine.rows import Rows
 from analyzer.engine.state import FALSE, GRAD_OFF, State
 from analyzer.engine.trace import Gap, Site, start
 from analyzer.engine.values import Device, Func, Ref, Scalar, Tensor, Tri, Tuple, Unknown, Value, limited, union
+from analyzer.records import replace
 from analyzer.syntax import ir
 
 _TRI: dict[bool | None, Tri] = {True: "yes", False: "no", None: "maybe"}

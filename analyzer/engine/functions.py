@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import lru_cache
 from typing import TypeVar
 
@@ -26,6 +25,7 @@ from analyzer.engine.values import (
     const,
     union,
 )
+from analyzer.records import replace
 from analyzer.syntax import ir
 
 _DRIVES = {"backward", "backward(…)", "step", "step(…)", "eval", "train", "zero_grad", "manual_backward(…)"}

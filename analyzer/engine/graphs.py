@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from analyzer.engine.trace import Site
 from analyzer.engine.values import Device, Tensor, Unknown, Value, limited, nested
+from analyzer.records import replace
 
 
 def carries(case: Value) -> bool:

@@ -6,7 +6,6 @@ A statement takes the state that reaches it and gives the state after it, or Non
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from analyzer.engine.functions import Functions
@@ -15,6 +14,7 @@ from analyzer.engine.optim_events import NotCalled
 from analyzer.engine.state import State
 from analyzer.engine.trace import start
 from analyzer.engine.values import Class, External, Func, Method, ObjectId, PyModule, Ref, Value, const, union
+from analyzer.records import replace
 from analyzer.syntax import ir
 from analyzer.syntax.scope import dotted
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from analyzer.engine.machine import CONTAINERS, Args, unseen
 from analyzer.engine.optim_events import GradientRead
 from analyzer.engine.state import State
@@ -29,6 +27,7 @@ from analyzer.engine.values import (
     const,
     union,
 )
+from analyzer.records import replace
 from analyzer.syntax import ir
 
 _BUILTINS = frozenset(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from analyzer.engine.device_events import GraphLeft
@@ -18,6 +18,7 @@ from analyzer.engine.state import State
 from analyzer.engine.trace import Gap, Site, Trace, start
 from analyzer.engine.values import Class, Func, ObjectId, Ref, Tensor, Tri, Unknown, Value
 from analyzer.knowledge.schema import Knowledge
+from analyzer.records import dataclass
 from analyzer.syntax import ir
 
 if TYPE_CHECKING:

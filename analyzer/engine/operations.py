@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from analyzer.engine import fold, measures
 from analyzer.engine.activations import shifted
 from analyzer.engine.graphs import combine, device_of
@@ -12,6 +10,7 @@ from analyzer.engine.machine import CONTAINERS
 from analyzer.engine.state import State
 from analyzer.engine.trace import start
 from analyzer.engine.values import Const, Method, Ref, Scalar, Tensor, Tuple, Unknown, Value, const, truth, union
+from analyzer.records import replace
 from analyzer.syntax import ir
 
 LENGTHS = frozenset({"length", "batches", "samples", "padded"})

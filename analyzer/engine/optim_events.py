@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from analyzer.engine.events import Event
 from analyzer.engine.trace import Trace
 from analyzer.engine.values import ObjectId, Tri, Value
+from analyzer.records import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from analyzer.engine import measures
 from analyzer.engine.activations import after
@@ -30,6 +29,7 @@ from analyzer.engine.values import (
     const,
 )
 from analyzer.knowledge.schema import Row
+from analyzer.records import replace
 
 
 class Rows(Effects):

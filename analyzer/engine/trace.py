@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from analyzer.findings import Confidence
+from analyzer.records import dataclass
 from analyzer.syntax.ir import NodeId
 
 

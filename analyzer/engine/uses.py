@@ -7,7 +7,6 @@ name is handed on: to a parameter of a function that was read, to an attribute o
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from analyzer.engine import measures
 from analyzer.engine.data_events import Restored, reads_in
@@ -16,6 +15,7 @@ from analyzer.engine.state import State
 from analyzer.engine.trace import Gap, start
 from analyzer.engine.typing import NOUNS, is_argument, is_blank, kind_by_use
 from analyzer.engine.values import Class, Func, Method, ObjectId, PyModule, Ref, Tensor, Unknown, Value, union
+from analyzer.records import replace
 from analyzer.syntax import ir
 from analyzer.syntax.scope import ASSIGNED, HANDED, dotted
 

@@ -8,10 +8,11 @@ findings). Equality ignores traces: two values that say the same are the same, a
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 from typing import Literal
 
 from analyzer.engine.trace import Gap, Site, Trace, better
+from analyzer.records import dataclass, replace
 from analyzer.syntax import ir
 
 MAX_CASES = 8

@@ -7,8 +7,10 @@ the file is parsed again only if something in it is reported. Nodes compare and 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
+
+from analyzer.records import dataclass
 
 NodeId = int
 

@@ -28,39 +28,51 @@ _OPS: dict[type, str] = {
 
 def lowered(source: bytes, path: str) -> ir.Unit | None:
     """The IR of a file; None where Python's parser does not take it. The source must not be too deep to parse."""
+    made = _lowered(source)
+    if made is None:
+        return None
+    body, lowering = made
+    return ir.Unit(path, body, len(lowering.nodes), lowering.names.frozen_uses())
+
+
+def nodes(source: bytes) -> list[Any] | None:
+    """The node of every number: an `ast` node, or the first and the last operand where an operation has none."""
+    made = _lowered(source)
+    return None if made is None else made[1].nodes
+
+
+def _lowered(source: bytes) -> tuple[ir.Block, _Lowering] | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             tree = ast.parse(source)
         lowering = _Lowering()
-        body = lowering.block(tree.body)
+        return lowering.block(tree.body), lowering
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
-    return ir.Unit(path, body, lowering.count, lowering.names.frozen_uses())
 
 
 class _Lowering:
-    __slots__ = ("count", "names")
+    __slots__ = ("names", "nodes")
 
     def __init__(self) -> None:
-        self.count = 0
+        self.nodes: list[Any] = []
         self.names = Names()
 
-    def number(self) -> int:
-        at = self.count
-        self.count = at + 1
-        return at
+    def number(self, node: Any) -> int:
+        self.nodes.append(node)
+        return len(self.nodes) - 1
 
     # --- statements -------------------------------------------------------------------------------------------
 
     def block(self, body: list[ast.stmt]) -> ir.Block:
         result: list[ir.Stmt] = []
-        names = self.names
+        names, nodes = self.names, self.nodes
         for node in body:
             handler = _STATEMENTS.get(type(node))
             if handler is not None:
-                at = self.count
-                self.count = at + 1
+                at = len(nodes)
+                nodes.append(node)
                 statement = handler(self, node, at)
                 names.bind(statement)
                 result.append(statement)
@@ -124,7 +136,7 @@ class _Lowering:
         return ir.Try(at, body, handlers, self.block(node.orelse), final)
 
     def handler(self, node: ast.ExceptHandler) -> ir.Handler:
-        number, kind = self.number(), self.expr(node.type) if node.type else None
+        number, kind = self.number(node), self.expr(node.type) if node.type else None
         handler = ir.Handler(number, kind, node.name, self.block(node.body))
         self.names.bind(handler)
         return handler
@@ -176,7 +188,7 @@ class _Lowering:
     def param(self, node: ast.arg, given: ast.expr | None, kind: Literal["", "*", "**", "kw"]) -> ir.Param:
         default = self.expr(given) if given else None
         annotation = self.expr(node.annotation) if node.annotation else None
-        return ir.Param(node.arg, self.number(), default, annotation, kind)
+        return ir.Param(node.arg, self.number(node), default, annotation, kind)
 
     def class_(self, node: ast.ClassDef, at: int) -> ir.Stmt:
         decorators = tuple([self.expr(decorator) for decorator in node.decorator_list])
@@ -189,8 +201,8 @@ class _Lowering:
 
     def expr(self, node: ast.expr) -> ir.Expr:
         handler = _EXPRESSIONS.get(type(node))
-        at = self.count
-        self.count = at + 1
+        at = len(self.nodes)
+        self.nodes.append(node)
         return handler(self, node, at) if handler else ir.Opaque(at)
 
     def name(self, node: ast.Name, at: int) -> ir.Expr:
@@ -207,7 +219,7 @@ class _Lowering:
 
     def index(self, node: ast.expr) -> ir.Expr:
         if isinstance(node, ast.Slice):
-            at = self.number()
+            at = self.number(node)
             return ir.Slice(at, *[self.expr(part) if part else None for part in (node.lower, node.upper, node.step)])
         return self.expr(node.value if isinstance(node, ast.Starred) else node)
 
@@ -249,7 +261,9 @@ class _Lowering:
     def elements(self, nodes: list[ast.expr]) -> tuple[ir.Expr, ...]:
         return tuple(
             [
-                ir.Starred(self.number(), self.expr(node.value)) if isinstance(node, ast.Starred) else self.expr(node)
+                ir.Starred(self.number(node), self.expr(node.value))
+                if isinstance(node, ast.Starred)
+                else self.expr(node)
                 for node in nodes
             ]
         )
@@ -272,14 +286,14 @@ class _Lowering:
                 left = left.left
             elif isinstance(left, ast.BoolOp):
                 op = _OPS[type(left.op)]
-                last, *others = reversed(left.values[1:])
+                first, last, *others = left.values[0], *reversed(left.values[1:])
                 spine.append((number, op, last))
-                spine += [(self.number(), op, value) for value in others]
-                left = left.values[0]
+                spine += [(self.number((first, value)), op, value) for value in others]
+                left = first
             else:
                 break
             if isinstance(left, (ast.BinOp, ast.BoolOp)):
-                number = self.number()
+                number = self.number(left)
         result = self.expr(left)
         for at_op, op, right in reversed(spine):
             result = ir.Operation(at_op, op, result, self.expr(right))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from analyzer.engine.calls import Calls
 from analyzer.engine.events import Step
 from analyzer.engine.machine import Args
@@ -18,6 +16,7 @@ from analyzer.engine.optim_events import (
 from analyzer.engine.state import FALSE, FRESH, SCALED, State
 from analyzer.engine.trace import Gap, start
 from analyzer.engine.values import TRI, ObjectId, Ref, Scalar, Tensor, Tri, Unknown, Value, const, union
+from analyzer.records import replace
 
 
 def _flag(state: State, place: tuple[object, str]) -> Tri:
