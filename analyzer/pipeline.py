@@ -12,13 +12,13 @@ from analyzer import catalogue, screen, suppress
 from analyzer.api import Files, Options
 from analyzer.engine.program import Program
 from analyzer.engine.sources import Renumbered, Sources
+from analyzer.engine.trace import Site
 from analyzer.findings import Evidence, Excuse, Finding, Fix, Report, Skipped, Span, Suppressed
 from analyzer.fixes.edits import resolve
 from analyzer.fixes.reconcile import reconcile
 from analyzer.fixes.verify import verify
 from analyzer.knowledge.schema import knowledge
 from analyzer.notebooks.files import NotebookFiles
-from analyzer.positions import spans
 from analyzer.project import Project
 from analyzer.rules.base import Draft, Rule
 from analyzer.rules.base import Report as RuleReport
@@ -89,12 +89,13 @@ def verified(run: Run, files: Files) -> list[Finding]:
         source = files.read(path)
         if source is not None and any(item.fix for item in mine):
 
-            def again(changed: bytes, path: str = path) -> Sequence[Finding] | None:
-                tree = _Changed(files, path, changed)
-                rerun = Run(tree, run.targets, run.rules)
-                rerun.sources = run.sources.with_changed(Project(tree), path)
-                rerun.all(run.entries[path])
-                return None if path in rerun.sources.skipped else rerun.of(path)
+            def again(changed: bytes, path: str = path) -> Sequence[str] | None:
+                sources = run.sources.with_changed(Project(_Changed(files, path, changed)), path)
+                found: set[tuple[str, Site]] = set()
+                for entry in sorted(run.entries[path]):
+                    drafts = drafted(sources, entry, run.rules, frozenset({path}), {})
+                    found.update((draft.rule.code, draft.site) for draft in drafts)
+                return None if path in sources.skipped else [code for code, _ in found]
 
             mine = list(verify(source, mine, again))
         kept += mine
@@ -150,7 +151,14 @@ def analyze_one(
     if source is not None and not screen.may_matter(source):
         sources.unit_if_cheap(path, source)
         return
-    yield from seen_again(lambda: list(_shown(sources, path, rules, targets, skipped)))
+    yield from seen_again(lambda: list(located(_drafts(sources, path, rules, targets, skipped), sources)))
+
+
+def drafted(
+    sources: Sources, path: str, rules: Sequence[type[Rule]], targets: frozenset[str], skipped: dict[Skipped, None]
+) -> list[Draft]:
+    """The findings of `analyze_one` before their places are looked up."""
+    return seen_again(lambda: _drafts(sources, path, rules, targets, skipped))
 
 
 def seen_again(look: Callable[[], T]) -> T:
@@ -162,9 +170,9 @@ def seen_again(look: Callable[[], T]) -> T:
             continue
 
 
-def _shown(
+def _drafts(
     sources: Sources, path: str, rules: Sequence[type[Rule]], targets: frozenset[str], skipped: dict[Skipped, None]
-) -> Iterator[Finding]:
+) -> list[Draft]:
     program = Program(sources.project, knowledge(), sources)
     program.run_target(path)
     skipped.update(dict.fromkeys(program.skipped))
@@ -179,7 +187,7 @@ def _shown(
             skipped[Skipped(path, f"internal error in {rule.code}: {type(error).__name__}: {error}")] = None
             continue
         drafts += [draft for draft in report.drafts.values() if draft.site.path in targets]
-    yield from located(drafts, sources)
+    return drafts
 
 
 def located(drafts: Sequence[Draft], sources: Sources) -> Iterator[Finding]:
@@ -187,10 +195,8 @@ def located(drafts: Sequence[Draft], sources: Sources) -> Iterator[Finding]:
     sites = {draft.site for draft in drafts} | {step.site for draft in drafts for step in draft.evidence}
     places: dict[tuple[str, int], Span] = {}
     for path in sorted({site.path for site in sites if sources.units.get(site.path) is not None}):
-        module, nodes = sources.tree(path)
-        numbers = [site.at for site in sites if site.path == path]
-        found = spans(module, path, {nodes[number] for number in numbers})
-        places.update({(path, number): found[nodes[number]] for number in numbers if nodes[number] in found})
+        found = sources.spans(path, {site.at for site in sites if site.path == path})
+        places.update({(path, number): span for number, span in found.items()})
     for draft in drafts:
         yield finding(draft, places, sources)
 

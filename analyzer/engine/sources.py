@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import ast
 import warnings
+from collections.abc import Collection
 
 import libcst as cst
 
 from analyzer.engine.trace import Site
-from analyzer.findings import Skipped
+from analyzer.findings import Skipped, Span
 from analyzer.nesting import too_deep
+from analyzer.positions import spans
 from analyzer.project import Project
 from analyzer.syntax import ir, native
 from analyzer.syntax.alike import alike
 from analyzer.syntax.lower import lower
+from analyzer.syntax.places import Places, places
 from analyzer.syntax.problems import syntax_problem
 
 MAX_TREES = 12
@@ -34,6 +37,7 @@ class Sources:
         self.skipped: dict[str, Skipped] = {}
         self._trees: dict[str, Tree] = {}
         self._agreed: set[str] = set()
+        self._by_libcst: set[str] = set()
 
     def with_changed(self, project: Project, path: str) -> Sources:
         """The same tree with one file changed: the other files are not read again."""
@@ -42,6 +46,7 @@ class Sources:
         changed.skipped = {known: note for known, note in self.skipped.items() if known != path}
         changed._trees = {known: tree for known, tree in self._trees.items() if known != path}
         changed._agreed = self._agreed - {path}
+        changed._by_libcst = self._by_libcst - {path}
         return changed
 
     def unit(self, path: str) -> ir.Unit | None:
@@ -79,9 +84,25 @@ class Sources:
             self._agreed.add(path)
             if not alike(made[0], unit):  # type: ignore[arg-type]
                 self.units[path] = made[0]
+                self._by_libcst.add(path)
                 self._keep(path, made[1])
                 raise Renumbered(path)
         return self._keep(path, made[1])
+
+    def spans(self, path: str, numbers: Collection[int]) -> dict[int, Span]:
+        """Where nodes of a file stand. LibCST is asked only where Python's tree does not say. Raises `Renumbered`."""
+        places = self._places(path)
+        if places is not None:
+            found = {number: span for number in numbers if (span := places.span(path, number)) is not None}
+            if len(found) == len(numbers):
+                return found
+        module, nodes = self.tree(path)
+        by_node = spans(module, path, {nodes[number] for number in numbers})
+        return {number: by_node[nodes[number]] for number in numbers if nodes[number] in by_node}
+
+    def _places(self, path: str) -> Places | None:
+        source = self.project.read(path) if path not in self._by_libcst else None
+        return None if source is None else places(source)
 
     def _keep(self, path: str, tree: Tree) -> Tree:
         while len(self._trees) >= MAX_TREES:
@@ -104,6 +125,7 @@ class Sources:
         if made is None:
             return None
         self._agreed.add(path)
+        self._by_libcst.add(path)
         self._keep(path, made[1])
         return made[0]
 
@@ -230,8 +252,12 @@ class Sources:
 
     def text(self, site: Site) -> str:
         """The source of a site on one line, shortened, without backticks: it will stand between them in Markdown."""
-        module, nodes = self.tree(site.path)
-        text = " ".join(module.code_for_node(nodes[site.at]).replace("`", "'").split())
+        places = self._places(site.path)
+        text = places.text(site.at) if places is not None else None
+        if text is None:
+            module, nodes = self.tree(site.path)
+            text = module.code_for_node(nodes[site.at])
+        text = " ".join(text.replace("`", "'").split())
         return text if len(text) <= 60 else text[:57] + "…"
 
 

@@ -9,8 +9,8 @@ from dataclasses import replace
 from analyzer.findings import Finding, Fix
 from analyzer.fixes.apply import apply, choose
 
-Analyse = Callable[[bytes], Sequence[Finding] | None]
-"""The findings of the changed file (all confidences); None where it does not parse."""
+Analyse = Callable[[bytes], Sequence[str] | None]
+"""The rules of the findings of the changed file (all confidences); None where it does not parse."""
 
 
 def verify(source: bytes, findings: Sequence[Finding], analyse: Analyse) -> tuple[Finding, ...]:
@@ -40,5 +40,5 @@ def _works(
     if after is None:
         return False
     expected = before - Counter(item.rule for item in findings if any(item.fix is fix for fix in fixes))
-    found = Counter(item.rule for item in after)
+    found = Counter(after)
     return all(found[rule] <= expected[rule] for rule in found)

@@ -247,6 +247,8 @@ class _Lowering:
                 parts.append(ir.Constant(at, part.value))
             elif isinstance(part, ast.FormattedValue):
                 parts.append(self.expr(part.value))
+        if sys.version_info < (3, 12):  # places inside an f-string are not sure there
+            self.nodes[at + 1 :] = [None] * (len(self.nodes) - at - 1)
         return ir.Joined(at, tuple(parts))
 
     def tuple_(self, node: ast.Tuple, at: int) -> ir.Expr:
@@ -259,14 +261,12 @@ class _Lowering:
         return ir.Display(at, "set", self.elements(node.elts))
 
     def elements(self, nodes: list[ast.expr]) -> tuple[ir.Expr, ...]:
-        return tuple(
-            [
-                ir.Starred(self.number(node), self.expr(node.value))
-                if isinstance(node, ast.Starred)
-                else self.expr(node)
-                for node in nodes
-            ]
-        )
+        return tuple([self.element(node) for node in nodes])
+
+    def element(self, node: ast.expr) -> ir.Expr:
+        if isinstance(node, ast.Starred):
+            return ir.Starred(self.number(node), self.expr(node.value))
+        return self.expr(node)
 
     def dict_(self, node: ast.Dict, at: int) -> ir.Expr:
         items = [

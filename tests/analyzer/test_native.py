@@ -10,9 +10,11 @@ import pytest
 
 from analyzer.api import Options, analyze
 from analyzer.pipeline import quiet_collector
+from analyzer.positions import spans
 from analyzer.syntax import ir, native
 from analyzer.syntax.alike import alike, difference
 from analyzer.syntax.lower import lower
+from analyzer.syntax.places import places
 from tests.analyzer.engine.test_engine import Tree
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -70,6 +72,21 @@ def test_the_standard_library_is_numbered_alike(name: str) -> None:
     assert difference(*both(source)) is None
 
 
+UNICODE = "äöü = f(x)  # é\r\ny = ('ß', äöü . z)\rz = [a for a in äöü]\nif ä:\n\tb = c\n"
+
+
+@pytest.mark.parametrize("text", [*FORMS, UNICODE, (ROOT / "analyzer/engine/control.py").read_text()])
+def test_places_are_those_of_libcst(text: str) -> None:
+    with quiet_collector():
+        module = cst.parse_module(text.encode())
+        nodes = lower(module, "a.py")[1]
+        known, found = spans(module, "a.py", set(nodes)), places(text.encode())
+    assert found is not None
+    sure = [(span, known[node]) for at, node in enumerate(nodes) if (span := found.span("a.py", at))]
+    assert [pair for pair in sure if pair[0] != pair[1]] == []
+    assert len(sure) > len(nodes) / 3
+
+
 def test_what_differs_is_seen() -> None:
     one, other = both(b"x = a[1]")[0], both(b"x = a[2]")[1]
     assert not alike(one, other)
@@ -91,18 +108,18 @@ for x in torch.utils.data.DataLoader(data):
 
 
 def test_where_they_differ_the_tree_that_positions_come_from_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    def shifted(source: bytes, path: str) -> ir.Unit | None:
-        unit = real(b"unexpected = statement\n" + source, path)
-        seen.append(path)
-        return unit
+    def shifted(source: bytes) -> object:
+        seen.append(source)
+        return real(b"unexpected = 1" + source)  # on the empty first line: other numbers at the same places
 
     tree = Tree(train=LOOP)
     expected = analyze(tree, ["train.py"], Options(select=frozenset({"PF101"}))).findings
     assert [item.line for item in expected] == [11]
-    real, seen = native.lowered, list[str]()
-    monkeypatch.setattr(native, "lowered", shifted)
+    assert expected[0].fix is not None  # or LibCST would not have been asked
+    real, seen = native._lowered, list[bytes]()
+    monkeypatch.setattr(native, "_lowered", shifted)
     assert analyze(tree, ["train.py"], Options(select=frozenset({"PF101"}))).findings == expected
-    assert "train.py" in seen
+    assert LOOP.encode() in seen
 
 
 def test_syntax_that_this_python_does_not_know_is_read_by_libcst(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,58 @@
+"""Where nodes stand, by Python's own tree: for files that report something but need no LibCST.
+
+The two trees agree on the span of every form but those that parentheses or commas belong to (a tuple, a parameter, a
+generator, the inside of ``a and b and c``): these have no span here. ``tests/analyzer/test_native.py`` compares them.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from functools import lru_cache
+from typing import Any
+
+from analyzer.findings import Position, Span
+from analyzer.nesting import decode
+from analyzer.syntax import native
+
+_UNSURE = (ast.Tuple, ast.GeneratorExp, ast.arg, tuple)
+_LINE_END = re.compile("\r\n|\r|\n")
+
+
+class Places:
+    """The places of one file's nodes, by number."""
+
+    def __init__(self, nodes: list[Any], text: str) -> None:
+        self._nodes = nodes
+        self._lines = _LINE_END.split(text)
+
+    def span(self, path: str, at: int) -> Span | None:
+        """The span of a node, where it is sure."""
+        node = self._nodes[at]
+        if node is None or isinstance(node, _UNSURE):
+            return None
+        start = self._position(node.lineno, node.col_offset)
+        return Span(path, start, self._position(node.end_lineno, node.end_col_offset))
+
+    def text(self, at: int) -> str | None:
+        """The source of a node without parentheses around it, where its span is sure; lines end in a line feed."""
+        span = self.span("", at)
+        if span is None:
+            return None
+        first, last = span.start, span.end
+        lines = self._lines[first.line - 1 : last.line]
+        lines[-1] = lines[-1][: last.column]
+        lines[0] = lines[0][first.column :]
+        return "\n".join(lines)
+
+    def _position(self, line: int, offset: int) -> Position:
+        """Python counts bytes of UTF-8, a span code points."""
+        text = self._lines[line - 1]
+        return Position(line, offset if text.isascii() else len(text.encode()[:offset].decode()))
+
+
+@lru_cache(maxsize=8)
+def places(source: bytes) -> Places | None:
+    """The places of a file; None where Python's parser does not take it."""
+    nodes = native.nodes(source)
+    return None if nodes is None else Places(nodes, decode(source))
