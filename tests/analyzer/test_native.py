@@ -118,8 +118,10 @@ def test_where_they_differ_the_tree_that_positions_come_from_counts(monkeypatch:
     assert expected[0].fix is not None  # or LibCST would not have been asked
     real, seen = native._lowered, list[bytes]()
     monkeypatch.setattr(native, "_lowered", shifted)
+    places.cache_clear()
     assert analyze(tree, ["train.py"], Options(select=frozenset({"PF101"}))).findings == expected
     assert LOOP.encode() in seen
+    places.cache_clear()
 
 
 def test_syntax_that_this_python_does_not_know_is_read_by_libcst(monkeypatch: pytest.MonkeyPatch) -> None:
