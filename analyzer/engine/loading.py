@@ -19,7 +19,7 @@ DISTRIBUTED_SAMPLERS = ("torch.utils.data.distributed.DistributedSampler", "torc
 IN_MEMORY = ("torch.utils.data.TensorDataset", "torch.utils.data.dataset.TensorDataset")
 RANK_WORDS = re.compile(
     r"rank|world_?size|num_replicas|is_main|main_process|is_master|is_primary|is_chief|is_distributed|\bmaster\b"
-    r"|process_index|process_count|n?_?shards?\b|partition",
+    r"|master_only|main_only|zero_only|process_index|process_count|n?_?shards?\b|partition",
     re.IGNORECASE,
 )
 """Names that speak of the rank. They only ever hush a rule."""

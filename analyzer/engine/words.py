@@ -22,9 +22,11 @@ class Words:
         """The IR node of a site."""
         known = self.nodes.get(site.path)
         if known is None:
+            known = self.nodes[site.path] = {}
             unit = self.program.unit(site.path)
-            nodes = walk(unit.body, True) if unit is not None else ()
-            known = self.nodes[site.path] = {node.at: node for node in nodes if isinstance(node, (ir.Expr, ir.Stmt))}
+            for node in walk(unit.body, True) if unit is not None else ():
+                if isinstance(node, (ir.Expr, ir.Stmt)):
+                    known.setdefault(node.at, node)  # a part may share the number of its whole, which comes first
         return known.get(site.at)
 
     def of(self, site: Site) -> str:

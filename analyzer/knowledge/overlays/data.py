@@ -9,7 +9,7 @@ from analyzer.engine.data_events import Distributed, EpochSet, LoaderIterated, L
 from analyzer.engine.machine import Args
 from analyzer.engine.state import State
 from analyzer.engine.trace import Site, start
-from analyzer.engine.values import Const, External, Func, ObjectId, Ref, Scalar, Value, const
+from analyzer.engine.values import Const, External, Func, ObjectId, Ref, Scalar, Stream, Value, const
 
 LOADER_PARAMS = (
     "dataset", "batch_size", "shuffle", "sampler", "batch_sampler", "num_workers", "collate_fn", "pin_memory",
@@ -37,8 +37,30 @@ def loader_made(machine: Calls, args: Args, at: int, state: State, result: Value
     machine.emit(
         LoaderMade, at, result.trace, loader=result.obj, given=given, has_more=args.has_more, nodes=tuple(nodes),
         samplers=frozenset().union(*(objects_in(machine, value, state) for value in order)),
+        generators=_generators(machine, dict(given).get("dataset"), state),
         constant_seed=_constant_seed(machine, dict(given).get("worker_init_fn"), at, state),
     )  # fmt: skip
+
+
+def _generators(machine: Calls, dataset: Value | None, state: State) -> tuple[tuple[str, ObjectId], ...]:
+    """The generators of random numbers among the attributes of a dataset of the repository."""
+    return tuple(
+        (name, held.obj)
+        for case in (dataset.cases if dataset is not None else ())
+        if isinstance(case, Ref) and machine.obj(case).cls is not None
+        for name, value in state.fields(case.obj)
+        for held in value.cases
+        if isinstance(held, Ref) and machine.obj(held).kind == "Generator"
+    )
+
+
+def random_split(machine: Calls, args: Args, at: int, state: State) -> Value:
+    """``random_split(dataset, lengths)``: parts of the dataset, drawn at random."""
+    ref = machine.create(
+        "row", at, "Data", "`random_split` is called here", name="torch.utils.data.random_split",
+        arguments=(("0", args.at(0, "dataset") or Scalar()),),
+    )  # fmt: skip
+    return Stream(ref, trace=ref.trace)
 
 
 def _constant_seed(machine: Calls, init: Value | None, at: int, state: State) -> Site | None:
@@ -129,7 +151,11 @@ _FSDP = ("torch.distributed.fsdp.FullyShardedDataParallel", "torch.distributed.f
          "fairscale.nn.data_parallel.FullyShardedDataParallel")  # fmt: skip
 _GROUP = ("torch.distributed.init_process_group", "torch.distributed.distributed_c10d.init_process_group")
 _LOADER = ("torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader")
-FUNCTIONS = {"torch.multiprocessing.spawn": spawn, "torch.multiprocessing.spawn.spawn": spawn}
+FUNCTIONS = {
+    "torch.utils.data.random_split": random_split,
+    "torch.multiprocessing.spawn": spawn,
+    "torch.multiprocessing.spawn.spawn": spawn,
+}
 OBSERVERS = {
     **dict.fromkeys(_LOADER, loader_made),
     **dict.fromkeys(_DDP, _wrapped("replicated")),

@@ -1,0 +1,103 @@
+"""PF303 worker-seed."""
+
+from __future__ import annotations
+
+from analyzer.engine.data_events import LoaderMade
+from analyzer.engine.loading import is_absent, is_const
+from analyzer.engine.program import Program
+from analyzer.engine.trace import Gap, Trace, start
+from analyzer.engine.values import Class, Const, Ref
+from analyzer.findings import Severity
+from analyzer.rules.base import Report, Rule
+from analyzer.syntax import ir
+
+
+class WorkerSeed(Rule):
+    """The workers of a loader draw the same random numbers.
+
+    ## Why it matters
+    Every worker process starts with a copy of the dataset. torch seeds its own generator, NumPy's and Python's
+    ``random`` anew in each worker, but not a generator that the dataset made for itself: all workers then draw the
+    same augmentations and crops, and do so again in every epoch. A constant seed in ``worker_init_fn`` has the same
+    effect on the global generators.
+
+    ## Example
+    ```python
+    class Crops(Dataset):
+        def __init__(self):
+            self.rng = np.random.RandomState(0)
+
+        def __getitem__(self, index):
+            return crop(self.rng.randint(10))
+
+
+    loader = DataLoader(Crops(), num_workers=4)
+    ```
+
+    ## Use instead
+    ```python
+    def seed_worker(worker_id):
+        info = torch.utils.data.get_worker_info()
+        info.dataset.rng = np.random.RandomState(info.seed % 2**32)
+
+
+    loader = DataLoader(Crops(), num_workers=4, worker_init_fn=seed_worker)
+    ```
+
+    ## When it stays quiet
+    Without workers; with a ``worker_init_fn`` that seeds by worker; for the global generators, which torch seeds per
+    worker since 1.9; for a generator that only ``__init__`` uses.
+
+    ## Fix safety
+    No automatic fix: which seed a run should have is the author's choice.
+    """
+
+    code = "PF303"
+    name = "worker-seed"
+    severity = Severity.WARNING
+    since = "0.1"
+
+    def check(self, program: Program, report: Report) -> None:
+        """A loader with workers whose dataset draws from a generator it holds, or whose workers are seeded alike."""
+        for made in program.of(LoaderMade):
+            workers = made.argument("num_workers")
+            if workers is None or is_const(workers, 0):
+                continue
+            known = all(isinstance(case, Const) for case in workers.cases)
+            gaps = [] if known else [Gap.CONVENTION]
+            if made.constant_seed is not None:
+                report(
+                    made.constant_seed,
+                    "Every worker {is} seeded with the same number: all of them draw the same random numbers, in every "
+                    "epoch again. Seed with `torch.initial_seed() % 2**32`, or add the worker's number.",
+                    because=[made.trace, start(made.constant_seed, "the seed is the same in every worker")],
+                    gaps=gaps,
+                )
+            elif is_absent(made.argument("worker_init_fn")) and not made.has_more:
+                _held(program, report, made, gaps)
+
+
+def _held(program: Program, report: Report, made: LoaderMade, gaps: list[Gap]) -> None:
+    dataset = made.argument("dataset")
+    refs = [case for case in dataset.cases if isinstance(case, Ref)] if dataset is not None else []
+    for name, generator in made.generators:
+        if not any(_draws(program, program.objects[case.obj].cls, name) for case in refs):
+            continue
+        born: Trace = program.objects[generator].trace
+        report(
+            born.site,
+            f"Every worker of the loader {{does get}} a copy of this generator (`self.{name}`) in the same state: all "
+            "of them draw the same random numbers. Make it anew in `worker_init_fn`, from the worker's seed.",
+            because=[born, made.trace],
+            gaps=gaps,
+        )
+
+
+def _draws(program: Program, cls: Class | None, name: str) -> bool:
+    """Whether a method that workers run draws from an attribute."""
+    if cls is None:
+        return False
+    for method in cls.node.body:
+        if isinstance(method, ir.FunctionDef) and method.name != "__init__" and method.uses.get(f"self.{name}"):
+            return True
+    return any(_draws(program, case, name) for base in cls.bases for case in base.cases if isinstance(case, Class))

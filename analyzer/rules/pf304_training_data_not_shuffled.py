@@ -1,0 +1,97 @@
+"""PF304 training-data-not-shuffled."""
+
+from __future__ import annotations
+
+from analyzer.engine.data_events import LoaderMade
+from analyzer.engine.loading import Loading, dataset_kind, is_absent, is_const, loading
+from analyzer.engine.program import Program
+from analyzer.engine.trace import Gap, Trace
+from analyzer.engine.values import Ref, Value
+from analyzer.findings import Severity
+from analyzer.rules.base import Report, Rule
+
+_SHUFFLES = {"shuffle", "permutation", "randperm", "sample", "train_test_split", "choice", "permuted", "randint"}
+
+
+class TrainingDataNotShuffled(Rule):
+    """The training data comes in the same order in every epoch.
+
+    ## Why it matters
+    Datasets are often stored by class, by file or by time. Batches in that order are far from samples of the data: the
+    gradient follows the last class seen, batch statistics drift, and accuracy suffers without any error.
+
+    ## Example
+    ```python
+    train_loader = DataLoader(train_set, batch_size=64)
+    ```
+
+    ## Use instead
+    ```python
+    train_loader = DataLoader(train_set, batch_size=64, shuffle=True)
+    ```
+
+    ## When it stays quiet
+    For loaders that only evaluate; for iterable datasets and samplers of one's own; where code shuffles the data, draws
+    indices or splits at random; where the dataset was not read, the order may be meant: it is reported as possible.
+
+    ## Fix safety
+    No automatic fix: some data (time series, curricula) is meant to stay in order.
+    """
+
+    code = "PF304"
+    name = "training-data-not-shuffled"
+    severity = Severity.WARNING
+    since = "0.1"
+
+    def check(self, program: Program, report: Report) -> None:
+        """A loader that trains on an indexed dataset in the order it is stored."""
+        known = loading(program)
+        shuffles: bool | None = None
+        for made in known.made.values():
+            training = known.training(made)
+            why = _in_order(known, made) if training is not None and not made.has_more else None
+            if why is None or training is None:
+                continue
+            kind = dataset_kind(program, made.argument("dataset"))
+            if kind == "iterable" or known.is_handed_over(made):
+                continue
+            shuffles = _shuffles(program) if shuffles is None else shuffles
+            certain = not shuffles and (kind == "map" or why is not made.trace)
+            report(
+                made.site,
+                "This loader {does train} on the data in the order it is stored, the same in every epoch. Pass "
+                "`shuffle=True`, or a sampler that shuffles.",
+                because=[*(step for step in (why, made.trace) if step is not None), training.trace],
+                gaps=[*([training.gap] if training.gap else []), Gap.CONVENTION if certain else Gap.UNSEEN],
+            )
+
+
+def _in_order(known: Loading, made: LoaderMade) -> Trace | None:
+    """What keeps the order: a sequential sampler, or nothing that shuffles."""
+    sampler = made.argument("sampler")
+    if not is_absent(made.argument("batch_sampler")):
+        return None
+    if sampler is not None and not is_absent(sampler):
+        return _sequential(known, sampler)
+    shuffle = made.argument("shuffle")
+    return made.trace if shuffle is None or is_const(shuffle, False, None) else None
+
+
+def _sequential(known: Loading, sampler: Value) -> Trace | None:
+    refs = [case for case in sampler.cases if isinstance(case, Ref)]
+    if len(refs) != len(sampler.cases):
+        return None
+    objects = [known.program.objects[case.obj] for case in refs]
+    sequential = all(obj.name.endswith(".SequentialSampler") and obj.name.startswith("torch.") for obj in objects)
+    return objects[0].trace if sequential else None
+
+
+def _shuffles(program: Program) -> bool:
+    """Whether code that was read shuffles anything, or draws indices."""
+    for path in program.modules:
+        unit = program.unit(path)
+        for name, how in unit.uses.items() if unit is not None else ():
+            called = {use.removesuffix("(…)") for use in how}
+            if called & _SHUFFLES or ("()" in how and name.rpartition(".")[2] in _SHUFFLES):
+                return True
+    return False

@@ -1,0 +1,86 @@
+"""PF307 save-from-every-rank."""
+
+from __future__ import annotations
+
+from analyzer.engine.data_events import Distributed, Saved
+from analyzer.engine.events import Backward, Event, Step
+from analyzer.engine.loading import RANK_WORDS, guarded_by_rank, loading
+from analyzer.engine.program import Program
+from analyzer.engine.trace import Gap, Site
+from analyzer.engine.words import spelled, words
+from analyzer.findings import Severity
+from analyzer.rules.base import Report, Rule
+from analyzer.syntax import ir
+
+
+class SaveFromEveryRank(Rule):
+    """Every rank writes the same file.
+
+    ## Why it matters
+    Replicated training has the same weights on every rank. If all of them save to one path, they write over each other:
+    the file may be cut or mixed, and the shared disk gets the traffic of all ranks at once. It often works, until the
+    checkpoint is needed.
+
+    ## Example
+    ```python
+    model = DistributedDataParallel(model)
+    for epoch in range(epochs):
+        train(model)
+        torch.save(model.module.state_dict(), "last.pt")
+    ```
+
+    ## Use instead
+    ```python
+        if dist.get_rank() == 0:
+            torch.save(model.module.state_dict(), "last.pt")
+    ```
+
+    ## When it stays quiet
+    When a branch around the call, in the function or in a caller, asks for the rank, or one left before; when the file
+    is named after the rank; for sharded training, where every rank must save; in a program of one process.
+
+    ## Fix safety
+    No automatic fix: which process writes, and who waits for it, is the author's choice.
+    """
+
+    code = "PF307"
+    name = "save-from-every-rank"
+    severity = Severity.WARNING
+    since = "0.1"
+
+    def check(self, program: Program, report: Report) -> None:
+        """A file written in replicated training, with nothing that asks for the rank."""
+        saved = list(program.of(Saved))
+        several = loading(program).distributed if saved else []
+        if not several or any(event.how in {"sharded", "engine"} for event in several):
+            return
+        wrap = next((event for event in several if event.how == "replicated"), None)
+        if wrap is None:
+            return
+        for event in saved:
+            if guarded_by_rank(program, event.guards) or _is_by_rank(program, event):
+                continue
+            report(
+                event.site,
+                f"Every rank {{does write}} this file (`{event.callee}`): nothing asks for the rank first. Save on "
+                "one rank only.",
+                because=[wrap.trace, event.trace],
+                gaps=[Gap.CONVENTION if _runs_everywhere(program, event, wrap) else Gap.UNSEEN],
+            )
+
+
+def _is_by_rank(program: Program, event: Saved) -> bool:
+    """Whether the file is named after the rank, or the function is for one rank only."""
+    if event.file_at is not None and RANK_WORDS.search(words(program).of(Site(event.site.path, event.file_at))):
+        return True
+    node = words(program).node(event.function) if event.function is not None else None
+    decorators = node.decorators if isinstance(node, ir.FunctionDef) else ()
+    return any(RANK_WORDS.search(spelled(each)) for each in decorators)
+
+
+def _runs_everywhere(program: Program, event: Event, wrap: Distributed) -> bool:
+    """Whether every rank gets here: the entry that leads here wraps the model, or trains."""
+    entry = event.calls[:1]
+    if wrap.calls[:1] == entry:
+        return True
+    return any(other.calls[:1] == entry for kind in (Backward, Step) for other in program.of(kind))
