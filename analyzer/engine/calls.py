@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from analyzer.engine import activations, modes
+from analyzer.engine.events import Loop
 from analyzer.engine.forward import Forwards
-from analyzer.engine.machine import Args
+from analyzer.engine.hooks import argument, framework_of
+from analyzer.engine.machine import Args, unseen
 from analyzer.engine.measures import SCALED_IN_PLACE, after_call
 from analyzer.engine.state import State, merge
 from analyzer.engine.trace import Gap, start
@@ -27,6 +29,7 @@ from analyzer.engine.values import (
     union,
 )
 from analyzer.knowledge import overlays
+from analyzer.knowledge.schema import Row
 from analyzer.records import replace
 from analyzer.syntax import ir
 from analyzer.syntax.scope import target_names
@@ -155,12 +158,13 @@ class Calls(Forwards):
                 if isinstance(case, Class):
                     kind = self.kind_of(case, depth + 1)
                 elif isinstance(case, External):
-                    kind = "Lightning" if case.name.endswith("LightningModule") else self.returned_kind(case.name)
+                    kind = self.returned_kind(case.name)
                 else:
                     kind = "instance"
                 if kind != "instance":
-                    return "Module" if kind == "Lightning" else kind
-        return "instance"
+                    return kind
+        framework = framework_of(self.knowledge, cls) if not depth else None
+        return (framework.kind if framework is not None else "") or "instance"
 
     def returned_kind(self, name: str) -> str:
         if name.startswith(("torch.utils.data.", "torchvision.datasets.")):
@@ -182,6 +186,9 @@ class Calls(Forwards):
             method = self.class_attribute(obj.cls, "__call__", state)
             if method is not None:
                 return self.call(self.bound(method, ref, at, state), args, at, state)
+        row = self.knowledge.row(f"{obj.kind}.__call__")
+        if row is not None:
+            return self.apply_row(row, row.name, ref, args, at, state)
         return self.call_unseen(ref, args, at, state, "an object is called whose code was not read")
 
     # --- libraries --------------------------------------------------------------------------------------------
@@ -202,8 +209,23 @@ class Calls(Forwards):
             return result
         row = self.knowledge.row(callee.name)
         if row is not None:
+            if row.runs:
+                self.run_in_loop(row, args, at, state)
             return self.apply_row(row, callee.name, None, args, at, state)
         return self.call_unseen(callee, args, at, state, f"`{callee.name}` was not read")
+
+    def run_in_loop(self, row: Row, args: Args, at: int, state: State) -> None:
+        """A framework that is given a function calls it for every step of a loop of its own."""
+        index, *kinds = row.runs
+        function = args.at(int(index), row.params[int(index)] if row.params else "")
+        site = self.site(at)
+        outer, loop = self.loops, Loop(site, "framework", start(site, "the framework calls it in its loop"), "steps")
+        for case in function.cases if function is not None else ():
+            if isinstance(case, Func):
+                self.loops = (*outer, loop)
+                given = tuple(argument(self, k, f"{n}", at) or unseen("an argument", site) for n, k in enumerate(kinds))
+                self.run_function(case, Args(given), at, state.fork())
+                self.loops = outer
 
     def call_method(self, method: Method, args: Args, at: int, state: State) -> Value:
         result = self.method_result(method, args, at, state)

@@ -45,8 +45,9 @@ class Effects(Expressions):
             if args.positional and row.on == "self":
                 self.call(args.positional[0], Args(), at, state)
             self.each_object(subject, lambda ref: self.step(ref, at, state))
-        elif name == "zero_grad":
-            self.each_object(subject, lambda ref: self.clear(ref, at, state))
+        elif name in {"zero_grad", "owned-step"}:
+            act = self.clear if name == "zero_grad" else self.owned_step
+            self.each_object(subject, lambda ref: act(ref, at, state))
         elif name in {"eval", "train"}:
             wants = const(True) if name == "eval" else self.negated(args.at(0, "mode"))
             self.each_object(subject, lambda ref: modes.switch(self, ref, name, truth(wants), at, state))
@@ -102,6 +103,17 @@ class Effects(Expressions):
             Step, at, trace, optimizer=ref.obj, modules=modules, is_stale="maybe", born_in=obj.loops,
             is_scaled="no" if through_scaler else scaled,
         )  # fmt: skip
+
+    def owned_step(self, ref: Ref, at: int, state: State) -> None:
+        """An engine that is its model steps, and clears the gradients it has applied."""
+        obj = self.obj(ref)
+        modules = self.with_parts(frozenset({ref.obj}), state)
+        state.set(FRESH, FALSE)
+        self.emit(
+            Step, at, start(self.site(at), "the engine steps here", obj.trace.gap), optimizer=None, modules=modules,
+            is_stale="no", born_in=obj.loops, clears=True,
+        )  # fmt: skip
+        self.emit(Clear, at, None, modules=modules)
 
     def with_parts(self, modules: frozenset[ObjectId], state: State) -> frozenset[ObjectId]:
         """Modules and all the modules they hold."""

@@ -58,6 +58,8 @@ class Event:
     guards: tuple[Guard, ...]
     trace: Trace
     order: int = 0
+    framework: str = ""
+    """The framework that does it without a line in the program; empty for what the program does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import TypeVar
 
 from analyzer.engine.binding import Binding
 from analyzer.engine.events import Escape
+from analyzer.engine.hooks import argument
 from analyzer.engine.machine import MAX_DEPTH, Args, Frame, OutOfBudget
 from analyzer.engine.state import FALSE, GRAD_OFF, State, merge
 from analyzer.engine.values import (
@@ -42,7 +43,7 @@ class Functions(Binding):
                 found = self.class_attribute(base, attr, state) if isinstance(base, Class) else None
                 if found is not None:
                     return self.bound(found, this, at, state)
-            if self.is_module(this) and self.knowledge.row(f"Module.{attr}") is not None:
+            if self.knowledge.row(f"{self.obj(this).kind}.{attr}") is not None:
                 return Method(this, attr, trace=this.trace)
             return External("builtins.super." + attr)
         return super().attribute_of(case, attr, at, state)
@@ -167,16 +168,20 @@ class Functions(Binding):
         """The IR of a file; the program provides it."""
         raise NotImplementedError
 
-    def entry(self, func: Func, this: Value | None, state: State, gives_loss: bool = False) -> None:
-        """Run a function that nobody calls, its parameters typed by annotation and use. `gives_loss`: its caller, a
-        framework, runs a backward pass through what it returns."""
+    def entry(
+        self, func: Func, this: Value | None, state: State, given: Sequence[str] = (), gives_loss: bool = False
+    ) -> None:
+        """Run a function that nobody calls, its parameters typed by annotation and use. Where a framework calls it,
+        `given` are the kinds of what it passes, in order; `gives_loss`: it runs a backward pass through the result."""
         assert isinstance(func.node, ir.FunctionDef)
         params: dict[str, Value] = {}
         self.frames.append(Frame(func.scope, func.path, None, None))
         if any(isinstance(w, External) and w.name == "builtins.staticmethod" for w in func.wrappers):
             this = None
-        for param in func.node.params[1 if this is not None else 0 :]:
-            params[param.name] = self.parameter_value(param, func.node, state)
+        for index, param in enumerate(func.node.params[1 if this is not None else 0 :]):
+            kind = given[index] if index < len(given) and param.kind == "" else "any"
+            known = argument(self, kind, param.name, param.at)
+            params[param.name] = known or self.parameter_value(param, func.node, state)
         result = self.run_function(replace(func, bound=this), Args((), params), func.node.at, state)
         if gives_loss:
             self.backward(result, func.node.at, state, by="framework")

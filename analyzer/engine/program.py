@@ -7,14 +7,15 @@ from collections.abc import Iterator
 from typing import TypeVar
 
 from analyzer.engine.events import Backward, Escape, Event, Forward, Loop
-from analyzer.engine.hooks import Hook, hooks_of, loops_around
+from analyzer.engine.hooks import framework_of, is_manual, loops_around, updates
 from analyzer.engine.interpret import Interpreter
 from analyzer.engine.machine import Frame, OutOfBudget
 from analyzer.engine.sources import Sources
 from analyzer.engine.state import GRAD_OFF, TRUE, Base, State
 from analyzer.engine.trace import Site
-from analyzer.engine.values import Class, External, Func, ObjectId, Ref, Value, truth
+from analyzer.engine.values import Class, External, Func, ObjectId, Ref, Value
 from analyzer.findings import Skipped
+from analyzer.knowledge.ownership import Framework, Hook
 from analyzer.knowledge.schema import Knowledge
 from analyzer.project import Project
 from analyzer.syntax import ir
@@ -90,7 +91,8 @@ class Program(Interpreter):
             for method in held.cases
             if isinstance(method, Func) and isinstance(method.node, ir.FunctionDef)
         ]
-        hooks = hooks_of(cls)
+        framework = framework_of(self.knowledge, cls)
+        hooks = framework.hooks if framework is not None else {}
         todo = [m for m in methods if (m.path, m.node.at) not in self.called or name_of(m) in hooks]
         if not todo:
             return
@@ -103,21 +105,33 @@ class Program(Interpreter):
         todo.sort(key=lambda method: _order(name_of(method), called))
         for method in todo:
             name, hook = name_of(method), hooks.get(name_of(method))
-            if hook is not None:
-                self.run_hook(method, this, cls, hook, state)
+            if hook is not None and framework is not None:
+                self.run_hook(method, this, framework, hook, state)
             elif (method.path, method.node.at) not in self.called or name == "__init__":
                 self.run_entry(method, this, state)
 
-    def run_hook(self, func: Func, this: Ref, cls: Class, hook: Hook, state: State) -> None:
-        """A method that a framework calls in its loop."""
-        start = state.fork()
+    def run_hook(self, func: Func, this: Ref, framework: Framework, hook: Hook, state: State) -> None:
+        """A method that a framework calls in its loop, with what the framework does around it."""
+        start, cls = state.fork(), self.obj(this).cls
+        assert cls is not None
         self.loops = loops_around(self, cls, hook)
         if hook.is_evaluation:
             start.set(GRAD_OFF, TRUE)
             self.switch(this, "is eval", TRUE, start)
-        is_manual = truth(start.get((this.obj, "automatic_optimization")) or TRUE) is False
-        gives_loss = hook.gives_loss and not is_manual
-        self.guarded(func.path, lambda: self.entry(func, this, start, gives_loss))
+        uses = frozenset(self.uses_in_class(cls))
+        owns = bool(hook.gives) and not is_manual(self, framework, this, start, uses)
+        modules = self.with_parts(frozenset({this.obj}), start) if framework.kind == "Module" else frozenset()
+
+        def hooked() -> None:
+            self.frames.append(Frame(func.scope, func.path, None, None))
+            if owns:
+                updates(self, framework, modules, func.node.at, is_after=False)
+            self.entry(func, this, start, hook.params, owns and hook.gives == "loss")
+            if owns:
+                updates(self, framework, modules, func.node.at, is_after=True)
+            self.frames.pop()
+
+        self.guarded(func.path, hooked)
         self.reset()
 
     def reset(self) -> None:

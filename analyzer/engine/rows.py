@@ -14,6 +14,7 @@ from analyzer.engine.machine import CONTAINERS, Args
 from analyzer.engine.optim_events import OptimizerMade
 from analyzer.engine.state import GRAD_OFF, TRUE, State
 from analyzer.engine.trace import Gap, start
+from analyzer.engine.typing import NOUNS, is_blank
 from analyzer.engine.values import (
     Activation,
     Const,
@@ -31,6 +32,8 @@ from analyzer.engine.values import (
 from analyzer.knowledge.schema import Row
 from analyzer.records import replace
 
+_WRAPPED = ("module", "model", "optimizer", "data_loader")
+
 
 class Rows(Effects):
     """Apply knowledge rows."""
@@ -44,6 +47,10 @@ class Rows(Effects):
         subject = receiver if row.on == "self" else args.at(int(row.on))
         if row.effect:
             self.effect(row, subject, args, at, state)
+        for each in row.effects:
+            effect, _, on = each.partition(" ")
+            target = receiver if on == "self" else args.at(int(on), row.params[int(on)] if row.params else "")
+            self.effect(replace(row, effect=effect, on=on), target, args, at, state)
         if row.expects:
             self.loss(row, name, args, at)
         inputs = args.all() if receiver is None else (receiver, *args.all())
@@ -65,21 +72,40 @@ class Rows(Effects):
             reason = f"what `{row.name}` gives"
             return Unknown(reason, trace=start(self.site(at), reason, Gap.UNSEEN))
         if row.returns == "argument":
-            return args.at(0) or args.keywords.get("module") or Scalar()
+            return self.given(row, args, at)
         if row.returns == "arguments":
             return args.positional[0] if len(args.positional) == 1 else Tuple(args.positional)
         if row.returns == "none":
             return const(None)
         if row.returns == "parameters" and isinstance(receiver, Ref):
             return Parameters(frozenset({receiver.obj}), trace=receiver.trace)
-        if row.returns == "apply" and args.positional:
-            rest = Args(args.positional[1:], args.keywords, args.nodes[1:])
-            return self.call(args.positional[0], rest, at, state)
+        if row.returns == "apply":
+            return self.applied(row, args, at, state)
         if row.name in measures.NUMBERS and receiver is not None:
             return measures.number_of(receiver, self.site(at))
         if row.name == "Tensor.size" and is_first(args.at(0, "dim")):
             return Scalar("size", trace=start(self.site(at), "the size of a batch"))
         return Scalar()
+
+    def given(self, row: Row, args: Args, at: int) -> Value:
+        """The argument of a wrapper, which says what it must be (`gives`) where nothing else does."""
+        names = (name for name in _WRAPPED if name in args.keywords)
+        value = args.at(0) or args.keywords.get(next(names, ""))
+        if row.gives and value is not None and all(is_blank(case) for case in value.cases):
+            note = f"`{row.name.rsplit('.', 1)[-1]}` takes {NOUNS.get(row.gives, 'a loader')}"
+            return self.create("given", at, row.gives, note, gap=Gap.CONVENTION, born="unseen")
+        return value or Scalar()
+
+    def applied(self, row: Row, args: Args, at: int, state: State) -> Value:
+        """A function that calls another one: with what follows it, or, where it stands behind its input, with that."""
+        index = 0 if row.on == "self" else int(row.on)
+        function = args.at(index, row.params[index] if row.params else "")
+        if function is None:
+            return Scalar()
+        if index == 0:
+            return self.call(function, Args(args.positional[1:], args.keywords, args.nodes[1:]), at, state)
+        given = args.at(0, row.params[0])
+        return self.call(function, Args(() if given is None else (given,)), at, state)
 
     def make(self, row: Row, name: str, args: Args, at: int, state: State) -> Value:
         modules = frozenset(m for arg in args.all() for case in self.deep(arg, state) for m in self.modules_of(case))

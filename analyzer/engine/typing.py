@@ -18,9 +18,13 @@ _PARAMETER_USES = {"parameters", "named_parameters"}
 _SCHEDULER_USES = {"get_last_lr", "get_lr", "step_update(…)", "get_epoch_values(…)"}
 _NO_OPTIMIZER = {"()", "parameters", "named_parameters", "modules", "backward", "backward(…)", "train", "eval"}
 _STEPPER_USES = {"step", "state_dict", "load_state_dict(…)", "train", "eval", "add_param_group(…)"}
+_ACCELERATOR_USES = {
+    "prepare(…)", "accumulate(…)", "gather(…)", "gather_for_metrics(…)", "unwrap_model(…)", "clip_grad_norm_(…)",
+    "wait_for_everyone", "autocast", "setup(…)", "setup_module(…)", "clip_gradients(…)", "no_backward_sync(…)",
+}  # fmt: skip
 NOUNS = {
     "Optimizer": "an optimizer", "Module": "a module", "Scaler": "a gradient scaler", "Scheduler": "a scheduler",
-    "Stepper": "something that steps",
+    "Stepper": "something that steps", "Accelerator": "an accelerator", "Loader": "a loader",
 }  # fmt: skip
 """A `Stepper` has only ``step()`` called on it: an optimizer or a scheduler. Which one, the gradients say: a step right
 after a backward pass is the optimizer's (`analyzer.knowledge.overlays.optimization`)."""
@@ -38,6 +42,10 @@ def evaluates(node: ir.FunctionDef) -> bool:
 
 def kind_by_use(uses: frozenset[str]) -> str | None:
     """The kind of object that is used so, if it is clear."""
+    if "backward(…)" in uses and uses & _ACCELERATOR_USES:
+        return "Accelerator"
+    if "backward(…)" in uses and {"step", "()"} <= uses:
+        return "Module"  # the engine that DeepSpeed makes of one
     if {"scale(…)", "unscale_(…)"} & uses and {"step(…)", "update"} & uses:
         return "Scaler"
     if {"step", "step(…)"} & uses and {"zero_grad", "zero_grad(…)"} & uses:

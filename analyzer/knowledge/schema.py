@@ -18,6 +18,7 @@ from importlib import metadata, resources
 from typing import Any
 
 from analyzer.errors import InputError
+from analyzer.knowledge.ownership import Framework, parse_frameworks
 
 _TOML: Any = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
 
@@ -35,6 +36,9 @@ class Row:
     `reduces`: a loss that gives one number, by its options ``reduction`` and ``size_average``.
     `expects`: what a loss wants as its first input. `params`: names of the positional parameters.
     `horizon`: the parameter that says after how many of its steps a scheduler is done.
+    `effects`: several in order, each with what it is on (``backward 0``, ``step self``). `gives`: the kind that its
+    first argument must be, where that is not known. `runs`: the number of an argument that is a function, which a
+    framework calls for every step, and the kinds of what it is given.
     `random`: the global generators that it seeds (effect ``seed``) or draws from (effect ``draw``).
     `modes`: ``dependent`` for a module with something that behaves differently in evaluation mode; `born`: ``eval`` for
     one that comes in that mode.
@@ -57,14 +61,18 @@ class Row:
     random: tuple[str, ...] = ()
     modes: str = ""
     born: str = ""
+    effects: tuple[str, ...] = ()
+    gives: str = ""
+    runs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Knowledge:
-    """All rows, exact and patterns."""
+    """All rows, exact and patterns, and the frameworks."""
 
     exact: Mapping[str, Row]
     patterns: tuple[Row, ...]
+    frameworks: tuple[Framework, ...] = ()
     found: dict[str, Row | None] = field(default_factory=dict)
     any_pattern: re.Pattern[str] = field(init=False)
     """All patterns at once: most names match none."""
@@ -79,6 +87,10 @@ class Knowledge:
             self.found[name] = self.exact.get(name) or self._by_pattern(name)
         return self.found[name]
 
+    def framework(self, name: str) -> Framework | None:
+        """The framework that has a base class of this qualified name, if any."""
+        return next((framework for framework in self.frameworks if framework.matches(name)), None)
+
     def _by_pattern(self, name: str) -> Row | None:
         if not self.any_pattern.match(name):
             return None
@@ -86,19 +98,24 @@ class Knowledge:
         return max(matching, key=lambda row: len(row.name), default=None)
 
 
+_LISTS = ("params", "random", "effects", "runs")
 _FIELDS = {item.name for item in fields(Row)}
 
 
 def parse(text: str, place: str) -> list[Row]:
     """The rows of one table; `place` names it in errors. A row may list several names."""
+    return _rows(_TOML.loads(text), place)
+
+
+def _rows(tables: Mapping[str, Any], place: str) -> list[Row]:
     rows: list[Row] = []
-    for entry in _TOML.loads(text).get("api", []):
+    for entry in tables.get("api", []):
         wrong = entry.keys() - _FIELDS - {"names"}
         if wrong or not entry.get("source"):
             raise InputError(f"{place}: row {entry.get('name')!r}: unknown {sorted(wrong)} or no source")
         names = entry.pop("names", None) or [entry["name"]]
         entry.pop("name", None)
-        entry["params"], entry["random"] = tuple(entry.get("params", ())), tuple(entry.get("random", ()))
+        entry.update({key: tuple(entry.get(key, ())) for key in _LISTS})
         rows.extend(Row(name=name, **entry) for name in names)
     return rows
 
@@ -109,9 +126,12 @@ def knowledge() -> Knowledge:
     packages: list[Any] = ["analyzer.knowledge"]
     packages += [point.load() for point in metadata.entry_points(group="preflight.knowledge")]
     rows: list[Row] = []
+    frameworks: list[Framework] = []
     for package in packages:
         for item in sorted(resources.files(package).iterdir(), key=lambda item: item.name):
             if item.name.endswith(".toml"):
-                rows += parse(item.read_text(encoding="utf-8"), item.name)
+                tables = _TOML.loads(item.read_text(encoding="utf-8"))
+                rows += _rows(tables, item.name)
+                frameworks += parse_frameworks(tables, item.name)
     exact = {row.name: row for row in rows if "*" not in row.name}
-    return Knowledge(exact, tuple(row for row in rows if "*" in row.name))
+    return Knowledge(exact, tuple(row for row in rows if "*" in row.name), tuple(frameworks))
