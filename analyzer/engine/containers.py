@@ -15,6 +15,8 @@ from analyzer.engine.values import (
     Const,
     Counting,
     Method,
+    ObjectId,
+    Parameters,
     Ref,
     Scalar,
     Stream,
@@ -127,7 +129,22 @@ class Containers(Operations):
         if any(self.objects[obj].kind == "Loader" for obj in over):
             self.emit(LoaderIterated, at, None, loaders=over)
         bound = iterable.bound if isinstance(iterable, Counting) else None
-        return Loop(self.site(at), kind, trace, depth=len(self.calls), over=over, bound=bound)
+        return Loop(
+            self.site(at),
+            kind,
+            trace,
+            depth=len(self.calls),
+            over=over,
+            bound=bound,
+            runs_over=self.run_over(iterable, over),
+        )
+
+    def run_over(self, iterable: Value, over: frozenset[ObjectId]) -> Any:
+        """What the iterations of a loop are, as far as all cases agree."""
+        if any(self.objects[obj].kind in CONTAINERS for obj in over):
+            return "container"
+        found = {_run_over(case) for case in iterable.cases}
+        return found.pop() if len(found) == 1 else ""
 
     def loop_kind(self, case: Value) -> str:
         if isinstance(case, Ref):
@@ -167,3 +184,22 @@ class Containers(Operations):
                     if name[:1] == "[":
                         found += self.deep(self.through(inner, case.obj), state, depth - 1)
         return found
+
+
+def _run_over(case: Value) -> str:
+    if isinstance(case, Parameters):
+        return "parameters"
+    if isinstance(case, Tensor):
+        return "" if case.is_opaque else "tensor"
+    if not isinstance(case, Stream):
+        return ""
+    element = case.element
+    if isinstance(element, Scalar) and element.kind == "range":
+        return "range"
+    first = element.items[0] if isinstance(element, Tuple) and element.items else None
+    if isinstance(first, Scalar) and first.kind == "str":
+        return "container"  # the items of a dict
+    tensors = [item for item in nested(element) if isinstance(item, Tensor)]
+    if any(tensor.param_of for tensor in tensors):
+        return "parameters"
+    return "tensor" if any(tensor.device for tensor in tensors) else ""

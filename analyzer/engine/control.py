@@ -42,6 +42,7 @@ class Control(Assignments):
     def if_(self, node: ir.If, state: State) -> State | None:
         test = self.evaluate(node.test, state)
         known = truth(test)
+        self.note_sync(test, "if", node.test.at)
         if known is not None:
             return self.run(node.body if known else node.orelse, state)
         yes = Guard(self.site(node.at), True, is_periodic(test) or resets_counter(node))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from analyzer.engine.events import Event
 from analyzer.engine.trace import Site
+from analyzer.engine.values import Tensor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,3 +15,17 @@ class GraphLeft(Event):
     `roots`: the forward passes of that graph."""
 
     roots: frozenset[Site]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sync(Event):
+    """The host waits for the accelerator: `how` names the call. `value`: what is read; None where all work is waited
+    for."""
+
+    how: str
+    value: Tensor | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clock(Event):
+    """The time is read: a wait before it is a measurement."""

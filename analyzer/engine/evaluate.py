@@ -39,6 +39,8 @@ class Expressions(Containers):
         if all(isinstance(part, Const) for part in parts):
             text = "".join(str(part.value) for part in parts if isinstance(part, Const))
             return const(text, start(self.site(expr.at), repr(text)[:60]))
+        for part, node in zip(parts, expr.parts, strict=True):
+            self.note_sync(part, "format", node.at)
         return Scalar("str")
 
     def slice(self, expr: ir.Slice, state: State) -> Value:

@@ -26,6 +26,8 @@ class Loop:
     """The objects it draws from."""
     bound: Value | None = field(default=None, compare=False)
     """How far it counts (``range(epochs)``)."""
+    runs_over: Literal["", "tensor", "parameters", "range", "container"] = field(default="", compare=False)
+    """What its iterations are: rows of a tensor, parameters, numbers, items of a container."""
 
     @property
     def key(self) -> tuple[Site, str]:

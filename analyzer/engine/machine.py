@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
-from analyzer.engine.device_events import GraphLeft
+from analyzer.engine.device_events import GraphLeft, Sync
 from analyzer.engine.events import Event, Forward, Guard, Loop, Step, Store
 from analyzer.engine.state import State
 from analyzer.engine.trace import Gap, Site, Trace, start
@@ -151,6 +151,13 @@ class Machine(ABC):
         roots = frozenset(root for case in cases for root in case.roots)
         if roots and not self.in_pass:
             self.emit(GraphLeft, at, None, roots=roots)
+
+    def note_sync(self, value: Value, how: str, at: int) -> None:
+        """The host reads a value: it waits where that is a tensor on an accelerator, or where a model is."""
+        for case in value.cases if self.loops else ():
+            if isinstance(case, Tensor) and case.device in {"accelerator", "model"}:
+                self.emit(Sync, at, case.trace, how=how, value=case)
+                return
 
     def cut_off(self, since: int, unfinished: tuple[Loop, ...] | None = None) -> None:
         """What was not followed to its end shows no absence: of the events from `since` on, those that accuse because

@@ -76,6 +76,8 @@ class Operations(Lookups):
             shapes = {isinstance(case, Const) and case.value is None for case in left.cases}
             if not any(isinstance(case, (Unknown, Scalar, Method)) for case in left.cases) and len(shapes) == 1:
                 return const(shapes.pop() is (op == "is"))
+        if op in {"is", "is not"}:
+            return Scalar("bool")
         if any(isinstance(case, Tensor) for case in (*left.cases, *right.cases)):
             device = device_of((*left.cases, *right.cases))
             return Tensor(via=frozenset({measures.Mark.COUNT}), device=device)

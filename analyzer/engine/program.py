@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
 from analyzer.engine.events import Backward, Escape, Event, Forward, Loop
@@ -184,6 +184,11 @@ class Program(Interpreter):
         keys = tuple(loop.key for loop in loops)
         return (event for event in self.of(kind) if tuple(loop.key for loop in event.loops[: len(keys)]) == keys)
 
+    def nests_with(self, events: Iterable[Event]) -> frozenset[tuple[object, ...]]:
+        """The nests of loops (`nest_key`) inside of which any of these events happens."""
+        nests = {event.loops for event in events}
+        return frozenset(nest_key(nest[:depth]) for nest in nests for depth in range(len(nest) + 1))
+
     def consumed(self, tag: object) -> Backward | None:
         """A backward pass through what a container or accumulator holds."""
         return next((event for event in self.of(Backward) if tag in event.via), None)
@@ -238,6 +243,11 @@ class Program(Interpreter):
     def disjoint(self, one: frozenset[ObjectId], other: frozenset[ObjectId]) -> bool:
         """Whether two known sets of modules share none."""
         return bool(one) and bool(other) and not one & other
+
+
+def nest_key(loops: tuple[Loop, ...]) -> tuple[object, ...]:
+    """Which loops these are, outermost first."""
+    return tuple(loop.key for loop in loops)
 
 
 def extent(node: ir.FunctionDef) -> range:

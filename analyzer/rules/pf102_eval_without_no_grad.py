@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from analyzer.engine.device_events import GraphLeft
 from analyzer.engine.events import Backward, Escape, Forward, Loop
-from analyzer.engine.program import Program
+from analyzer.engine.program import Program, nest_key
 from analyzer.engine.trace import Gap, Site, Trace, start
 from analyzer.findings import Severity
 from analyzer.fixes.no_grad import without_gradients
@@ -58,6 +58,7 @@ class EvalWithoutNoGrad(Rule):
     def check(self, program: Program, report: Report) -> None:
         """A forward in evaluation with gradients on, whose graph no backward pass can use: the first of each loop."""
         used = frozenset(root for event in program.of(Backward) for root in event.roots)
+        trained = program.nests_with(program.of(Backward))
         blind = [event for event in program.of(Backward) if not event.is_known]
         seen: set[Site] = set()
         for forward in program.of(Forward):
@@ -65,7 +66,7 @@ class EvalWithoutNoGrad(Rule):
                 continue
             nest = _over_batches(forward)
             place = nest[-1].site if nest else forward.site
-            if place in seen or (nest and any(program.within(Backward, nest))):
+            if place in seen or (nest and nest_key(nest) in trained):
                 continue
             evidence = _evidence(program, forward, nest)
             if evidence is None or (not nest and blind):

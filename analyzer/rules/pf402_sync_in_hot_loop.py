@@ -1,0 +1,134 @@
+"""PF402 sync-in-hot-loop."""
+
+from __future__ import annotations
+
+from analyzer.engine.device_events import Clock, Sync
+from analyzer.engine.events import Backward, Forward, Loop, Step
+from analyzer.engine.program import Program, nest_key
+from analyzer.engine.trace import Gap, Trace
+from analyzer.findings import Severity
+from analyzer.rules.base import Report, Rule
+
+
+class SyncInHotLoop(Rule):
+    """The host waits for the accelerator again and again inside a step.
+
+    ## Why it matters
+    Kernels run asynchronously: the host queues work ahead of the device. `.item()`, `.cpu()`, `float(t)`, `print(t)` or
+    `if t:` wait until the device has finished everything queued so far. Once per step that is accepted practice; once
+    per element, per parameter or in an inner loop the device idles most of the time.
+
+    ## Example
+    ```python
+    for x, y in loader:
+        loss = criterion(model(x), y)
+        loss.backward()
+        norm = 0.0
+        for p in model.parameters():
+            norm += p.grad.norm().item() ** 2
+        optimizer.step()
+    ```
+
+    ## Use instead
+    ```python
+        norms = [p.grad.norm() for p in model.parameters()]
+        norm = torch.linalg.vector_norm(torch.stack(norms)).item()
+    ```
+    Waits that stand apart from each other in one training step, with work for the device between them, are a note: each
+    but the last leaves the device without work. So are waits per element in evaluation.
+
+    One copy of the whole tensor (`.cpu()`, `.tolist()`) before an inner loop works as well.
+
+    ## When it stays quiet
+    For one wait per step (logging, a running sum), under `step % n == 0`, over a handful of losses in a list or dict,
+    for tensors in the host's memory, for measurements of time, and where the number decides how the step goes on.
+
+    ## Fix safety
+    No automatic fix: what to gather, and when to read it, is the author's choice.
+    """
+
+    code = "PF402"
+    name = "sync-in-hot-loop"
+    alias = "TG007"
+    severity = Severity.WARNING
+    since = "0.1"
+
+    def check(self, program: Program, report: Report) -> None:
+        """A wait in a loop inside the loop over steps, or an explicit one in every step."""
+        syncs = [sync for sync in program.of(Sync) if not any(guard.is_periodic for guard in sync.guards)]
+        if not syncs:
+            return
+        training = program.nests_with(program.of(Backward))
+        running = training | program.nests_with(each for each in program.of(Forward) if program.has_parameters(each))
+        timed = program.nests_with(program.of(Clock))
+        for sync in syncs:
+            steps = _step_loop(sync, running)
+            inner = sync.loops[len(steps) :]
+            if not steps:
+                continue
+            if sync.value is None:
+                if nest_key(steps) in training and nest_key(steps) not in timed:
+                    _report_explicit(program, report, sync, steps)
+            elif inner and all(loop.kind != "while" for loop in inner):
+                is_training = nest_key(steps) in training
+                _report_element(program, report, sync, steps, inner, is_training)
+        _report_between(program, report, [sync for sync in syncs if nest_key(sync.loops) in training])
+
+
+def _step_loop(sync: Sync, running: frozenset[tuple[object, ...]]) -> tuple[Loop, ...]:
+    """The loops up to the innermost one whose iterations run the model: a training step, or a batch of evaluation."""
+    for depth in range(len(sync.loops), 0, -1):
+        if nest_key(sync.loops[:depth]) in running:
+            return sync.loops[:depth]
+    return ()
+
+
+def _report_element(
+    program: Program, report: Report, sync: Sync, steps: tuple[Loop, ...], inner: tuple[Loop, ...], is_training: bool
+) -> None:
+    element = next((loop for loop in inner if loop.runs_over in {"tensor", "parameters", "range"}), None)
+    if element is None or sync.value is None:
+        return
+    what = {"parameters": "parameter", "tensor": "element"}.get(element.runs_over, "iteration of an inner loop")
+    because: list[Trace] = [steps[-1].trace, element.trace, sync.trace]
+    report(
+        sync.site,
+        f"`{program.sources.text(sync.site)}` {{does wait}} for the device once per {what}, in every step. "
+        "Gather the values on the device and read them once, outside the inner loop.",
+        because=because,
+        gaps=[Gap.CONVENTION] if sync.value.device == "model" else [],
+        severity=Severity.WARNING if is_training else Severity.NOTE,
+    )
+
+
+def _report_explicit(program: Program, report: Report, sync: Sync, steps: tuple[Loop, ...]) -> None:
+    """``synchronize()`` and ``empty_cache()`` in every training step."""
+    report(
+        sync.site,
+        f"`{program.sources.text(sync.site)}` {{does stop}} the host in every training step until the device is idle. "
+        "Call it once per epoch, or not at all.",
+        because=[steps[-1].trace, sync.trace],
+        gaps=[Gap.CONVENTION],
+    )
+
+
+def _report_between(program: Program, report: Report, syncs: list[Sync]) -> None:
+    """Waits in the middle of a training step that has another one later: the device runs dry in between."""
+    by_step: dict[tuple[object, ...], list[Sync]] = {}
+    for sync in syncs:
+        if sync.value is not None and not sync.guards:
+            by_step.setdefault(nest_key(sync.loops), []).append(sync)
+    work = [event for event in program.events if isinstance(event, (Forward, Backward, Step))] if by_step else []
+    for nest, found in by_step.items():
+        inside = [event.order for event in work if nest_key(event.loops) == nest]
+        last = max(sync.order for sync in found)
+        for sync in found:
+            if any(sync.order < order < last for order in inside):
+                report(
+                    sync.site,
+                    f"`{program.sources.text(sync.site)}` {{does wait}} for the device in the middle of a step that "
+                    "waits again later. Read all values together, after the step.",
+                    because=[sync.loops[-1].trace, sync.trace],
+                    gaps=[Gap.CONVENTION],
+                    severity=Severity.NOTE,
+                )
