@@ -62,14 +62,18 @@ class Functions(Binding):
         if func.bound is not None and self.is_module(func.bound) and not is_driver(func.node):
             self.loops_outside = self.loops_outside if self.in_pass else len(self.loops)
             self.passes += 1
-        result = self.within_budget(lambda: self.activate(func, frame, state))
+        result = self.within_budget(lambda: self.activate(func, frame, state), 16 if self.matters(func) else 2)
         self.calls, self.passes = calls, passes
         return result if result is not None else self.call_unseen(func, args, at, state, "too large to follow")
 
-    def within_budget(self, action: Callable[[], T]) -> T | None:
-        """Run something with at most half of the steps left; None, in the context of before, where that is too few."""
+    def matters(self, func: Func) -> bool:
+        """Whether a function is what the file is read for: it stands in it, or it trains or evaluates."""
+        return func.path == self.target or is_driver(func.node)
+
+    def within_budget(self, action: Callable[[], T], keep: int = 2) -> T | None:
+        """Run something with the steps left but one in `keep`; None, in the context of before, where that is too few."""
         depth, context = len(self.frames), (self.loops, self.guards, self.calls, self.forwards, self.passes)
-        allowed = self.steps_left // 2
+        allowed = self.steps_left - self.steps_left // keep
         kept, self.steps_left = self.steps_left - allowed, allowed
         mark = len(self.events)
         try:

@@ -105,6 +105,8 @@ class Machine(ABC):
         """Modules whose code asks for ``self.training``."""
         self.depends: dict[ObjectId, Tri] = {}
         self.births: set[str] = set()
+        self.target = ""
+        """The file that is analysed: functions of other files get less of the budget."""
         self.argv: Sequence[tuple[str, Any]] = ()
         self.wanted: frozenset[str] = frozenset()
         self.is_cut = False

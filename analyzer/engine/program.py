@@ -22,10 +22,10 @@ from analyzer.syntax import ir
 from analyzer.syntax.scope import walk
 
 E = TypeVar("E", bound=Event)
-BUDGET = 40_000
+BUDGET = 50_000
 """Steps for one target file with everything it reaches; no entry of it gets more than `ENTRY_BUDGET`."""
 _GRAD_WORDS = re.compile(rb"no_grad|inference_mode|set_grad_enabled")
-ENTRY_BUDGET = 15_000
+ENTRY_BUDGET = 25_000
 
 
 class Program(Interpreter):
@@ -52,6 +52,7 @@ class Program(Interpreter):
     def run_main(self, path: str) -> State:
         """Run a file as ``python FILE`` does."""
         state = State(Base())
+        self.target = path
         unit = self.unit(path)
         if unit is None:
             return state
