@@ -71,7 +71,7 @@ class Functions(Binding):
         return func.path == self.target or is_driver(func.node)
 
     def within_budget(self, action: Callable[[], T], keep: int = 2) -> T | None:
-        """Run something with the steps left but one in `keep`; None, in the context of before, where that is too few."""
+        """Run something with the steps left but one in `keep`; None, in the context of before, if that is too few."""
         depth, context = len(self.frames), (self.loops, self.guards, self.calls, self.forwards, self.passes)
         allowed = self.steps_left - self.steps_left // keep
         kept, self.steps_left = self.steps_left - allowed, allowed
