@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from analyzer.errors import PreflightError
 from analyzer.findings import Confidence, Edit, Finding, Fix, Report, Severity
 from analyzer.fixes.apply import apply, choose
 from analyzer.nesting import decode
+
+if TYPE_CHECKING:
+    from analyzer.reduce import Reduced
 
 
 class Files(Protocol):
@@ -97,6 +100,13 @@ def applied(source: bytes, edits: Iterable[Edit]) -> bytes:
     Raises ValueError where edits overlap, lie outside the file or hold what its encoding cannot say.
     """
     return apply(source, edits)
+
+
+def reduced(files: Files, finding: Finding, entry: str) -> Reduced | None:
+    """A small program that still shows `finding` when `entry` is analysed; None where none was found."""
+    from analyzer import reduce
+
+    return reduce.reduced(files, finding, entry)
 
 
 def text_of(source: bytes) -> str | None:

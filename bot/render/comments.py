@@ -56,4 +56,6 @@ def _silence(finding: Finding) -> str:
     explain = f"`preflight explain {finding.rule}` tells more."
     if finding.rule == "PF501":
         return f"<sub>{explain}</sub>"  # nothing in the head lifts a memory block
-    return f"<sub>Not a defect? {code(f'# preflight: ignore[{finding.rule}] reason')} on this line. {explain}</sub>"
+    ignore, report = f"# preflight: ignore[{finding.rule}] reason", f"preflight report {finding.path}:{finding.line}"
+    wrong = f"Wrong? {code(report)} makes a small example for an issue."
+    return f"<sub>Not a defect? {code(ignore)} on this line. {wrong} {explain}</sub>"

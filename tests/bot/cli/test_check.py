@@ -346,6 +346,21 @@ def test_fix_says_how_many_unsafe_fixes_it_left(tmp_path: Path) -> None:
     assert done.stderr == "fixed 1 in 1 file; 1 unsafe fix left (--diff --unsafe shows them)\n"
 
 
+def test_report_makes_an_example_for_an_issue(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(BUGGY.replace("    total = 0.0\n", '    total = 0.0\n    print("secret")\n'))
+    done = preflight("report", "train.py:15", cwd=tmp_path)
+    assert done.stdout.startswith("## PF101 graph-retention: wrong finding\n")
+    assert ("secret" in done.stdout, "total += loss\n" in done.stdout) == (False, True)
+    example = done.stdout.split("```python\n")[1].split("```")[0]
+    (tmp_path / "example.py").write_text(example)
+    assert [item["rule"] for item in check(tmp_path, "example.py")[1]["findings"]] == ["PF101"]
+    wrong = preflight("report", "train.py:3", cwd=tmp_path)
+    assert (wrong.returncode, wrong.stderr) == (
+        2,
+        "preflight report: no finding at line 3; there are some at 15 (PF101)\n",
+    )
+
+
 def test_other_formats(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(BUGGY)
     sarif = json.loads(preflight("check", ".", "--format", "sarif", cwd=tmp_path).stdout)
