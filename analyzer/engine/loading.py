@@ -18,7 +18,7 @@ from analyzer.syntax.scope import walk
 DISTRIBUTED_SAMPLERS = ("torch.utils.data.distributed.DistributedSampler", "torch.utils.data.DistributedSampler")
 IN_MEMORY = ("torch.utils.data.TensorDataset", "torch.utils.data.dataset.TensorDataset")
 RANK_WORDS = re.compile(
-    r"rank|world_?size|num_replicas|is_main|main_process|is_master|is_primary|is_chief|is_distributed|\bmaster\b"
+    r"rank|world_?size|num_replicas|is_main|main_process|is_primary|is_chief|is_distributed|master"
     r"|master_only|main_only|zero_only|process_index|process_count|n?_?shards?\b|partition",
     re.IGNORECASE,
 )

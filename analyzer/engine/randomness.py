@@ -95,9 +95,9 @@ def seeds_of(program: Program, found: Randomness, stream: str) -> list[Site]:
 
 def draws_of(program: Program, found: Randomness, stream: str) -> list[Site]:
     """The calls that draw from a generator and that the program may run: they were seen to run, they stand in the file
-    it starts with, or in a class of which it makes an object."""
+    it starts with, or in a dataset that it makes."""
     first = next(iter(program.modules), "")
-    classes = {obj.cls.node for obj in program.objects if obj.cls is not None}
+    classes = {obj.cls.node for obj in program.objects if obj.cls is not None and obj.kind == "Data"}
     sites = {event.site for event in program.of(Drawn) if stream in event.streams}
     for path in found.draws.get(stream, ()):
         sites.update(_calls(program, path, "draw", stream, None if path == first else classes))

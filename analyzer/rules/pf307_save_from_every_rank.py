@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import re
+
 from analyzer.engine.data_events import Distributed, Saved
-from analyzer.engine.events import Backward, Event, Step
-from analyzer.engine.loading import RANK_WORDS, guarded_by_rank, loading
+from analyzer.engine.events import Backward, Event, Guard, Step
+from analyzer.engine.loading import RANK_WORDS, loading
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap, Site
 from analyzer.engine.words import spelled, words
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
 from analyzer.syntax import ir
+
+_CHOOSES = re.compile(
+    RANK_WORDS.pattern + r"|main|primary|leader|chief|gpu|device|logger|writer|dist|proc|nan\b|finite|debug",
+    re.IGNORECASE,
+)
+"""What a branch may say that one process takes (a rank under any name), or that is taken when something went wrong."""
 
 
 class SaveFromEveryRank(Rule):
@@ -57,9 +65,13 @@ class SaveFromEveryRank(Rule):
         wrap = next((event for event in several if event.how == "replicated"), None)
         if wrap is None:
             return
+        seen: set[Site | None] = set()
         for event in saved:
-            if guarded_by_rank(program, event.guards) or _is_by_rank(program, event):
+            if event.function in seen or _is_by_rank(program, event):
                 continue
+            if any(_may_choose(program, guard) for guard in event.guards):
+                continue
+            seen.add(event.function)
             report(
                 event.site,
                 f"Every rank {{does write}} this file (`{event.callee}`): nothing asks for the rank first. Save on "
@@ -67,6 +79,12 @@ class SaveFromEveryRank(Rule):
                 because=[wrap.trace, event.trace],
                 gaps=[Gap.CONVENTION if _runs_everywhere(program, event, wrap) else Gap.UNSEEN],
             )
+
+
+def _may_choose(program: Program, guard: Guard) -> bool:
+    """Whether a branch may be taken by one process only; one that compares with 0 is taken for a rank."""
+    said = words(program).of(guard.site)
+    return bool(_CHOOSES.search(said)) or (not guard.is_periodic and "0" in said.split())
 
 
 def _is_by_rank(program: Program, event: Saved) -> bool:
