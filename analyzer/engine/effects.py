@@ -156,6 +156,7 @@ class Effects(Expressions):
                 if isinstance(case, Func) and isinstance(callee, (Unknown, Method)):
                     self.called.add((case.path, case.node.at))
         site = self.site(at)
+        via |= {obj for obj in objects if self.objects[obj].kind == "Loader"}  # what it gives may be their batches
         return Unknown(reason, Gap.UNSEEN, roots, measures.without(via), trace=start(site, reason, Gap.UNSEEN))
 
     def callbacks(self, args: Args, at: int, state: State) -> None:

@@ -27,10 +27,11 @@ RANK_WORDS = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Training:
-    """Why a loader is one that trains."""
+    """Why a loader is one that trains. `among`: or else another of these, where one loop draws from either."""
 
     trace: Trace
     gap: Gap | None = None
+    among: frozenset[ObjectId] = frozenset()
 
 
 class Loading:
@@ -67,13 +68,15 @@ class Loading:
             self.distributed.append(event)
 
     def _train(self, event: Backward | Step) -> None:
-        for loop in event.loops:
-            for obj in loop.over:
-                self.trains.setdefault(obj, Training(event.trace))
+        groups = [loop.over for loop in event.loops if loop.over]
         if isinstance(event, Backward):
-            for tag in event.via:
-                if isinstance(tag, int):
-                    self.trains.setdefault(tag, Training(event.trace))
+            groups.append(frozenset(tag for tag in event.via if isinstance(tag, int)))
+        for group in groups:
+            loaders = frozenset(obj for obj in group if obj in self.made)
+            for obj in loaders:
+                known = self.trains.get(obj)
+                if known is None or len(loaders) < len(known.among):
+                    self.trains[obj] = Training(event.trace, among=loaders)
 
     def _guess_by_optimizer(self) -> None:
         """Whoever is handed a loader and an optimizer trains."""

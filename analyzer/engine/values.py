@@ -346,6 +346,8 @@ def drawn_from(value: Value) -> frozenset[ObjectId]:
             found |= {case.obj}
         elif isinstance(case, Stream):
             found |= case.of
+        elif isinstance(case, Unknown):
+            found |= {tag for tag in case.via if isinstance(tag, int)}
     return found
 
 

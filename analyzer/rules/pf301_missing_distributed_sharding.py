@@ -96,5 +96,7 @@ def _training(program: Program, known: Loading, made: LoaderMade) -> tuple[Trace
     if kind == "unknown":  # shuffled data is indexed data: an iterable dataset refuses `shuffle=True`
         gaps.append(Gap.CONVENTION if shuffled else Gap.UNSEEN)
     if training is not None:
+        if not all(_is_whole(program, known, known.made[other]) for other in training.among):
+            gaps.append(Gap.UNSEEN)
         return training.trace, gaps + ([training.gap] if training.gap else [])
     return (made.trace, [*gaps, Gap.CONVENTION]) if shuffled else (None, [])

@@ -107,6 +107,9 @@ def _gaps(
 ) -> list[Gap]:
     """Code that was not read and gets the sampler, or the loader, may set the epoch."""
     gaps = [Gap.UNSEEN] if training is None else [training.gap] if training.gap else []
+    for other in training.among if training is not None else ():
+        if not any(_shuffles(known, each) for each in known.made[other].samplers):
+            gaps.append(Gap.UNSEEN)
     shuffle = known.given(sampler, 3, "shuffle")
     if shuffle is not None and truth(shuffle) is None:
         gaps.append(Gap.UNSEEN)

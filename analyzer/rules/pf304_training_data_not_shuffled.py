@@ -56,7 +56,12 @@ class TrainingDataNotShuffled(Rule):
             if kind == "iterable" or known.is_handed_over(made):
                 continue
             shuffles = _shuffles(program) if shuffles is None else shuffles
-            certain = not shuffles and (kind == "map" or why is not made.trace)
+            others = [known.made[obj] for obj in training.among]
+            certain = (
+                not shuffles
+                and all(_in_order(known, other) for other in others)
+                and (kind == "map" or why is not made.trace)
+            )
             report(
                 made.site,
                 "This loader {does train} on the data in the order it is stored, the same in every epoch. Pass "
