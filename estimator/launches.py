@@ -15,10 +15,12 @@ from estimator.launch.base import Arg, LaunchConfig, Request, reader_for, reader
 from estimator.launch.places import find_file
 from estimator.report import Estimate
 from estimator.resolve.precedence import resolve
+from estimator.resolve.recipes import enriched
 from estimator.runconfig import RunConfig
 from estimator.sourced import Sourced, Unknown
 
 SUFFIXES = (".slurm", ".sbatch", ".sh", ".bash", ".job")
+CONFIG_SUFFIXES = (".yaml", ".yml", ".toml", ".json")
 MAX_CANDIDATES = 400
 MAX_FOUND = 100  # launches of one listing; each is followed into its script
 _HARDWARE = ("gpu", "num_gpus", "nodes")
@@ -111,10 +113,18 @@ class Found:
         }
 
 
-def candidates(files: Files, first: Sequence[str] = (), folder: str = "") -> list[str]:
-    """Paths below `folder` that may be launch files, `first` before the others, at most `MAX_CANDIDATES`."""
-    named = sorted(path for path in files.paths() if path.endswith(SUFFIXES) and path.startswith(folder))
+def candidates(files: Files, first: Sequence[str] = (), folder: str = "", *, with_configs: bool = True) -> list[str]:
+    """Paths below `folder` that may be launch files, `first` before the others, scripts before configuration files
+    (unless `with_configs` is off: most of a tree's YAML starts nothing), at most `MAX_CANDIDATES`."""
+    below = sorted(path for path in files.paths() if path.startswith(folder))
+    named = [path for path in below if path.endswith(SUFFIXES)]
+    named += [path for path in below if with_configs and path.endswith(CONFIG_SUFFIXES) and not _is_hidden(path)]
     return list(dict.fromkeys([*first, *named]))[:MAX_CANDIDATES]
+
+
+def _is_hidden(path: str) -> bool:
+    """Folders of tools (``.github``, ``node_modules``) start no training; a hidden file may (``.dstack.yml``)."""
+    return any(part.startswith(".") or part == "node_modules" for part in path.split("/")[:-1])
 
 
 def read(
@@ -126,7 +136,8 @@ def read(
     if content is None or reader is None:
         return ()
     try:
-        return reader.read(Request(path=path, content=content, files=files, labels=labels or {}))
+        found = reader.read(Request(path=path, content=content, files=files, labels=labels or {}))
+        return tuple(enriched(files, launch) for launch in found)
     except PreflightError as error:
         (notes if notes is not None else []).append(Skipped(path, f"launch file not read: {error}"))
     except Exception as error:  # noqa: BLE001  boundary: one file must not hide the others, and the note is shown
@@ -163,7 +174,8 @@ def find(
     """The launches of `paths` (default: every launch file of the tree), or of one command line a person would type."""
     notes: list[Skipped] = []
     if command is not None:
-        found = [launch for config in from_command(files, command, labels) for launch in resolved(files, config, notes)]
+        configs = [enriched(files, config) for config in from_command(files, command, labels)]
+        found = [launch for config in configs for launch in resolved(files, config, notes)]
         return Found(launches=tuple(distinct(found)), skipped=tuple(notes))
     found = []
     names = list(paths) if paths is not None else candidates(files)

@@ -21,6 +21,12 @@ def document(name: str) -> dict[str, Any]:
     return found
 
 
+def parse_toml(text: str) -> dict[str, Any]:
+    """TOML as a mapping. Raises ValueError where it is not TOML."""
+    found: dict[str, Any] = _TOML.loads(text)
+    return found
+
+
 @cache
 def rows(name: str, required: Collection[str] = ()) -> tuple[dict[str, str], ...]:
     """The rows of ``data/NAME.csv``. Raises ValueError naming the table for a missing column or a short row."""

@@ -192,7 +192,7 @@ def _starting_points(tree: LazyTree, changed: Iterable[str]) -> list[str]:
     """What changed, what may start a run, and what says which versions run."""
     known = tree.listing.files
     pins = sorted(filter(may_pin, known), key=lambda path: (path.count("/"), path))[:_MAX_PINS]
-    launches = candidates(MemoryTree(dict.fromkeys(known)))
+    launches = candidates(MemoryTree(dict.fromkeys(known)), with_configs=False)
     return [*(path for path in changed if _readable(path)), *launches, *pins, *tree.small()]
 
 

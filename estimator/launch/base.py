@@ -95,7 +95,8 @@ class Command:
 class LaunchConfig:
     """One command of one launch file, with everything the file says about it.
 
-    `overrides` are run-config fields that the launcher's own options set (precision, sharding…).
+    `overrides` are run-config fields that the launcher's own options set (precision, sharding…); `recipe` those of a
+    configuration file that is the whole run, where the command starts one.
     """
 
     path: str
@@ -105,6 +106,7 @@ class LaunchConfig:
     processes: Processes
     command: Command
     overrides: Mapping[str, Sourced[Any]] = field(default_factory=dict)
+    recipe: Mapping[str, Sourced[Any]] | None = None
     notes: tuple[str, ...] = ()
 
 

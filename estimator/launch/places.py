@@ -31,4 +31,10 @@ def find_named(files: Files, named: Arg, cwd: str, near: str) -> str | None:
         for path in [*(posixpath.join(folder, end) for folder in folders), end]:
             if "$" not in end and path in known:
                 return path
-    return None
+    return _only_one(files, "/".join(parts)) if parts and "$" not in named.text else None
+
+
+def _only_one(files: Files, name: str) -> str | None:
+    """The one file of the tree whose path ends in `name`: commands are typed in folders that they do not name."""
+    found = [path for path in files.paths() if path.endswith(f"/{name}")]
+    return found[0] if len(found) == 1 else None

@@ -114,6 +114,13 @@ def launcher_overrides(command: Command) -> dict[str, Sourced[Any]]:
     return found
 
 
+def _is_counted(command: Command) -> bool:
+    """A program that is told how many processes to start on each machine (``tune run --nproc_per_node``)."""
+    known: Mapping[str, Mapping[str, Any]] = {row["name"]: row for row in table()["launcher"]}
+    row = known.get(command.launcher, {})
+    return bool(row.get("recipe")) and "processes_per_node" in row
+
+
 def _own_target(command: Command, options: Mapping[str, Arg]) -> Target:
     unknown_gpu = not_known("the file does not say which GPU it runs on")
     visible = visible_devices(command.env)
@@ -121,6 +128,6 @@ def _own_target(command: Command, options: Mapping[str, Arg]) -> Target:
         gpu=unknown_gpu, gpus_per_node=not_known("no GPU count in the file"), nodes=not_known("one machine")
     )
     started = processes(command, nothing, None)
-    if visible is None and command.launcher in _DISTRIBUTED:
+    if visible is None and (command.launcher in _DISTRIBUTED or _is_counted(command)):
         visible = started.per_node
     return Target(gpu=unknown_gpu, gpus_per_node=visible or nothing.gpus_per_node, nodes=started.nodes)

@@ -49,6 +49,10 @@ def processes(command: Command, target: Target, tasks_per_node: Sourced[int] | N
         "accelerate": _accelerate,
     }.get(command.launcher, _plain)
     row = next(dict(row) for row in table()["launcher"] if row["name"] == command.launcher)
+    if row.get("starts") == "all":
+        return Processes(per_node=_all_gpus(command, target), nodes=target.nodes)
+    if row.get("recipe") and row.get("processes_per_node"):
+        handler = _per_node
     answer = handler(command, target, row)
     if command.launcher == "python" and tasks_per_node is not None:
         return Processes(per_node=tasks_per_node, nodes=target.nodes)

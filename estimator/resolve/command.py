@@ -151,6 +151,10 @@ def _split(words: list[Arg], row: Mapping[str, Any], options: dict[str, Arg]) ->
         name = _hyphens(name)
         if name in row.get("code_options", ()):
             return None
+        if name in row.get("script_options", ()):
+            given = Arg(inline, word.path, word.line, word.unknown) if has_value else None
+            given = given or (words[index + 1] if index + 1 < len(words) else word)
+            return given, False, words[index + (1 if has_value else 2) :]
         if name in row.get("module_options", ()):
             is_module = True
         elif has_value:

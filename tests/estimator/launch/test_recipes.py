@@ -1,0 +1,203 @@
+"""Configuration files that are a whole run: what their keys mean, what a command overrides, what stays unknown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from estimator.launch.documents import MAX_BYTES, UnreadableDocument, documents
+from estimator.launches import Launch, find
+from tests.estimator.launch.trees import Tree
+
+ZERO3 = '{"zero_optimization": {"stage": 3, "offload_optimizer": {"device": "cpu"}}, "bf16": {"enabled": true}}'
+AXOLOTL = """\
+base_model: NousResearch/Llama-2-7b-hf
+load_in_4bit: true
+adapter: qlora
+lora_r: 32
+lora_target_linear: true
+sequence_len: 2048
+micro_batch_size: 2
+gradient_accumulation_steps: 4
+optimizer: paged_adamw_8bit
+bf16: auto
+gradient_checkpointing: true
+flash_attention: true
+datasets:
+  - path: org/data
+"""
+FACTORY = """\
+model_name_or_path: meta-llama/Meta-Llama-3-8B-Instruct
+stage: sft
+finetuning_type: lora
+lora_target: all
+template: llama3
+per_device_train_batch_size: 1
+gradient_accumulation_steps: 8
+bf16: true
+deepspeed: ds/zero3.json
+"""
+LITGPT = """\
+checkpoint_dir: checkpoints/meta-llama/Llama-2-7b-hf
+precision: bf16-true
+quantize: bnb.nf4
+devices: 1
+num_nodes: 1
+lora_r: 32
+train:
+  global_batch_size: 8
+  micro_batch_size: 2
+  max_seq_length: 512
+optimizer:
+  class_path: torch.optim.AdamW
+"""
+TUNE = """\
+model:
+  _component_: torchtune.models.llama2.lora_llama2_7b
+  lora_rank: 8
+tokenizer:
+  _component_: torchtune.models.llama2.llama2_tokenizer
+  max_seq_len: null
+batch_size: 2
+gradient_accumulation_steps: 8
+dtype: bf16
+enable_activation_checkpointing: true
+optimizer:
+  _component_: torch.optim.AdamW
+"""
+TITAN = """\
+[model]
+name = "llama3"
+flavor = "8B"
+
+[training]
+local_batch_size = 2
+seq_len = 8192
+
+[parallelism]
+tensor_parallel_degree = 4
+
+[activation_checkpoint]
+mode = "full"
+"""
+LIGHTNING = """\
+trainer:
+  devices: 4
+  num_nodes: 2
+  strategy: deepspeed_stage_2
+  precision: bf16-mixed
+  accumulate_grad_batches: 2
+model:
+  class_path: net.Net
+data:
+  class_path: net.Data
+  init_args:
+    batch_size: 16
+"""
+
+
+def only(files: dict[str, str | bytes], path: str | None = None, command: str | None = None) -> Launch:
+    found = find(Tree(files), [path] if path else None, command)
+    assert len(found.launches) == 1, (found.launches, found.skipped)
+    return found.launches[0]
+
+
+def words(launch: Launch) -> dict[str, Any]:
+    return {name: sourced.value for name, sourced in launch.run.words().items() if sourced.is_known}
+
+
+def test_axolotl() -> None:
+    found = words(only({"configs/qlora.yml": AXOLOTL}))
+    expected = {
+        "model": "NousResearch/Llama-2-7b-hf", "micro_batch": 2, "grad_accum": 4, "seq_len": 2048, "method": "qlora",
+        "quantization": "nf4", "lora_rank": 32, "lora_targets": ("all-linear",), "optimizer": "adamw-8bit-paged",
+        "precision": "amp-bf16", "grad_checkpointing": "full", "attention": "flash", "offload": "none",
+    }  # fmt: skip
+    assert {name: found.get(name) for name in expected} == expected
+    assert "sharding" not in found, "nothing says how many processes start it"
+
+
+def test_llamafactory_follows_its_deepspeed_file() -> None:
+    found = words(only({"sft.yaml": FACTORY, "ds/zero3.json": ZERO3}, "sft.yaml"))
+    assert (found["sharding"], found["offload"], found["precision"]) == ("zero3", "optimizer", "bf16-master")
+    assert (found["method"], found["lora_rank"], found["seq_len"]) == ("lora", 8, 2048)
+    assert found["grad_checkpointing"] == "full", "on unless it is disabled"
+
+
+def test_a_deepspeed_file_that_is_not_there_leaves_sharding_open() -> None:
+    launch = only({"sft.yaml": FACTORY}, "sft.yaml")
+    reasons = {item["field"]: item["reason"] for item in launch.to_json()["unknowns"]}
+    assert "ds/zero3.json is not in the repository" in reasons["sharding"]
+
+
+def test_litgpt_derives_accumulation_from_the_global_batch() -> None:
+    launch = only({"hub/qlora.yaml": LITGPT}, command="litgpt finetune_lora --config hub/qlora.yaml")
+    found = words(launch)
+    assert (found["grad_accum"], found["sharding"], found["grad_checkpointing"]) == (4, "none", "none")
+    assert (found["model"], found["quantization"], found["precision"]) == (
+        "meta-llama/Llama-2-7b-hf", "nf4", "pure-bf16",
+    )  # fmt: skip
+    assert launch.config.target.gpus_per_node.value == 1
+
+
+def test_the_command_line_beats_the_file() -> None:
+    command = "tune run --nproc_per_node 4 lora_finetune_distributed --config llama2/7B_lora batch_size=1"
+    command += " tokenizer.max_seq_len=4096"
+    launch = only({"recipes/configs/llama2/7B_lora.yaml": TUNE}, command=command)
+    found = words(launch)
+    assert (found["micro_batch"], found["seq_len"], found["sharding"]) == (1, 4096, "fsdp")
+    assert launch.config.target.gpus_per_node.value == 4
+    assert launch.run.micro_batch.origin.path == "command line"
+
+
+def test_torchtitan_toml_has_lines() -> None:
+    launch = only({"train_configs/llama3_8b.toml": TITAN})
+    found = words(launch)
+    assert (found["micro_batch"], found["seq_len"], found["tp_degree"]) == (2, 8192, 4)
+    assert (found["precision"], found["grad_checkpointing"], found["sharding"]) == ("amp-bf16", "full", "fsdp")
+    assert launch.run.seq_len.origin.line == 7
+
+
+def test_lightning_cli() -> None:
+    launch = only({"cfg.yaml": LIGHTNING})
+    found = words(launch)
+    assert (found["micro_batch"], found["grad_accum"], found["sharding"]) == (16, 2, "zero2")
+    assert (launch.config.target.gpus_per_node.value, launch.config.target.nodes.value) == (4, 2)
+
+
+def test_a_shell_script_that_starts_one() -> None:
+    script = "#!/bin/bash\n#SBATCH --gres=gpu:a100:8\nsrun accelerate launch -m axolotl.cli.train configs/qlora.yml\n"
+    launch = only({"job.slurm": script, "configs/qlora.yml": AXOLOTL}, "job.slurm")
+    assert words(launch)["micro_batch"] == 2
+    assert launch.config.target.gpus_per_node.value == 8
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a: 1\n", "trainer: x\ndefaults: [y]\n", "base_model: x\n", "name: ci\non: push\njobs: {}\n", "", "- 1\n- 2\n"],
+)
+def test_other_documents_are_no_launches(text: str) -> None:
+    assert find(Tree({"x.yaml": text})).launches == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "base_model: [" * 200,
+        "base_model: &a [x, x]\nb: &b [*a, *a]\nc: &c [*b, *b]\nd: [*c, *c]\nmicro_batch_size: 1\n",
+        "base_model: !!python/object/apply:os.system ['x']\nmicro_batch_size: 1\n",
+        "base_model: x\nmicro_batch_size: " + "9" * 5000,
+        "base_model: ../../etc/passwd\nmicro_batch_size: 1\ndeepspeed: ../../../etc/passwd\n",
+        "base_model: x\n\tmicro_batch_size: 1\n",
+        "base_model: x\nmicro_batch_size: -3\nsequence_len: yes\n",
+    ],
+)
+def test_hostile_documents_do_no_harm(text: str) -> None:
+    for launch in find(Tree({"x.yaml": text})).launches:
+        assert not isinstance(launch.run.micro_batch.value, int) or launch.run.micro_batch.value == 1
+
+
+def test_a_document_that_is_too_large_is_refused() -> None:
+    with pytest.raises(UnreadableDocument, match="more than"):
+        documents("x.yaml", b"a" * (MAX_BYTES + 1))
