@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from analyzer.engine import measures, modes
+from analyzer.engine import measures, modes, shapes
 from analyzer.engine.events import Forward
 from analyzer.engine.graphs import carries, device_of, roots_of
 from analyzer.engine.machine import CONTAINERS, MAX_DEPTH, Args
@@ -91,8 +91,14 @@ class Forwards(Rows):
             return self.through_layers(ref, args, at, state)
         if row.graph == "parameters":
             result = self.parametrised(ref, args, at, state, is_opaque=not obj.name.startswith("torch.nn."))
-            return replace(result, activation=self.activation_of(row, args.all(), args, at, state))
-        return self.reduced(row, dict(obj.arguments), self.tensor_result(row, args.all(), at, state, args))
+            return replace(
+                result,
+                activation=self.activation_of(row, args.all(), args, at, state),
+                shape=shapes.of_layer(obj.name, dict(obj.arguments)),
+            )
+        shape = self.shape_after(obj.name, args, args.all(), state)
+        numbers = shapes.shaped(self.tensor_result(row, args.all(), at, state, args), shape)
+        return self.reduced(row, dict(obj.arguments), numbers)
 
     def through_layers(self, ref: Ref, args: Args, at: int, state: State) -> Value:
         """The layers of a ``Sequential`` in order; one that is not known has parameters and gives anything."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from analyzer.engine import shapes
 from analyzer.engine.machine import CONTAINERS, Args, unseen
 from analyzer.engine.optim_events import GradientRead
 from analyzer.engine.state import State
@@ -19,6 +20,7 @@ from analyzer.engine.values import (
     PyModule,
     Ref,
     Scalar,
+    Shape,
     Stream,
     Tensor,
     Tuple,
@@ -169,7 +171,7 @@ class Lookups(Uses):
         if isinstance(case, Tensor) and (case.birth or case.is_synthetic):
             return replace(case, birth=None, is_synthetic=False)
         if isinstance(case, (Tensor, Unknown)):
-            return case
+            return shapes.item(case, index)
         if isinstance(case, Const) and isinstance(index, Const):
             try:
                 return const(case.value[index.value], case.trace)  # type: ignore[index]
@@ -228,9 +230,22 @@ class Lookups(Uses):
         via = case.via if isinstance(case, Unknown) else frozenset()
         return replace(unseen("what the loop iterates over is not known", self.site(at)), via=via)
 
+    def tensors_of(self, ref: Ref, state: State) -> tuple[Shape, ...]:
+        """The shapes of what a loader over a ``TensorDataset`` gives, if any of them is known."""
+        data = state.get((ref.obj, "dataset"))
+        made = self.obj(data) if isinstance(data, Ref) else None
+        if made is None or not made.name.endswith(".TensorDataset"):
+            return ()
+        found = tuple(shapes.shape_of(value) for _, value in made.arguments)
+        return found if any(found) else ()
+
     def object_element(self, ref: Ref, at: int, state: State) -> Value:
         obj = self.obj(ref)
         if obj.kind == "Loader":
+            items = self.tensors_of(ref, state)
+            if items:
+                marks = frozenset({ref.obj})
+                return Tuple(tuple(Tensor(via=marks, is_batch=True, shape=s, trace=ref.trace) for s in items))
             return Tensor(via=frozenset({ref.obj}), is_opaque=True, is_batch=True, trace=ref.trace)
         if obj.kind in CONTAINERS:
             parts = [value for name, value in state.fields(ref.obj) if name[:1] == "["]

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 
 from analyzer.engine.events import Event
 from analyzer.engine.trace import Gap, Site, Trace, start
 from analyzer.engine.values import Const, Scalar, Tensor, Unknown, Value, union
+from analyzer.records import dataclass, replace
 
 
 class Mark(enum.Enum):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from analyzer.engine import fold, measures
+from analyzer.engine import fold, measures, shapes
 from analyzer.engine.activations import shifted
-from analyzer.engine.graphs import combine, device_of
+from analyzer.engine.graphs import carries, combine, device_of
 from analyzer.engine.lookups import Lookups
 from analyzer.engine.machine import CONTAINERS
 from analyzer.engine.state import State
@@ -98,11 +98,19 @@ class Operations(Lookups):
             if unknown is not None:
                 return self.plain(unknown, at)
             return number(op, one, two)
+        self.broadcast(op, one, two, at)
         outcome = measures.after_operation(op, one, two, combine(carriers))
-        activation = shifted(op, one, two)
-        if activation is None or not isinstance(outcome, Tensor):
+        activation, shape = shifted(op, one, two), shapes.after_operation(one, two)
+        if (activation is None and not shape) or not isinstance(outcome, Tensor):
             return outcome
-        return replace(outcome, activation=activation)
+        return replace(outcome, activation=activation, shape=shape)
+
+    def broadcast(self, op: str, one: Value, two: Value, at: int) -> None:
+        """A column and a flat tensor are subtracted, one of them an output of a network and the other none. Two outputs
+        may well be compared pair by pair."""
+        found = {shapes.shape_of(case): case.trace or start(self.site(at), "here") for case in (one, two)}
+        if op == "-" and found.keys() == {"column", "flat"} and carries(one) != carries(two):
+            self.emit(shapes.Broadcast, at, None, column=found["column"], flat=found["flat"])
 
     def average(self, over: Value, by: Value, at: int) -> None:
         """Something measured is divided by something measured."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from analyzer.engine import measures
+from analyzer.engine import measures, shapes
 from analyzer.engine.activations import after
 from analyzer.engine.devices import located
 from analyzer.engine.effects import Effects
@@ -23,6 +23,7 @@ from analyzer.engine.values import (
     Parameters,
     Ref,
     Scalar,
+    Shape,
     Tensor,
     Tuple,
     Unknown,
@@ -60,6 +61,7 @@ class Rows(Effects):
             if row.graph == "parameters":
                 return Tensor("yes", trace=start(self.site(at), "a parameter"))
             result = measures.after_call(name, inputs, self.tensor_result(row, inputs, at, state, args))
+            result = shapes.shaped(result, self.shape_after(name, args, inputs, state))
             return self.reduced(row, args.keywords, result)
         if row.returns[:1].isupper() or row.returns in {"list", "dict"}:
             return self.make(row, name, args, at, state)
@@ -207,6 +209,10 @@ class Rows(Effects):
             batch = any(isinstance(case, Tensor) and case.is_batch for case in incoming)
             return replace(value, activation=activation, is_batch=batch)
         return Tensor("maybe", roots_of(value), activation=activation, trace=value.trace)
+
+    def shape_after(self, name: str, args: Args, inputs: tuple[Value, ...], state: State) -> Shape:
+        first = args.at(0)
+        return shapes.after(name, args, inputs, self.in_order(first, state) if first is not None else None)
 
     def reduced(self, row: Row, options: Mapping[str, Value], result: Value) -> Value:
         """The result of a loss with its measure: it is a number of its own, whatever went in."""

@@ -19,6 +19,7 @@ MAX_CASES = 8
 MAX_ROOTS = 12
 ObjectId = int
 Tri = Literal["yes", "no", "maybe"]
+Shape = Literal["", "column", "flat"]
 TRI: dict[bool | None, Tri] = {True: "yes", False: "no", None: "maybe"}
 Device = Literal["", "host", "accelerator", "model"]
 """Where a tensor is: not known, in the host's memory for sure, moved to an accelerator, or where a model is."""
@@ -81,6 +82,7 @@ class Tensor(Value):
     `roots` are the sites of the forward passes whose graph it holds; `via` the containers and accumulators it came
     through; `param_of` the modules whose parameters it is. `device` is where it is, as far as that is known; `birth` is
     where and under which loops a tensor in the host's memory was made; `is_synthetic`: of random or constant numbers.
+    `shape`: one number per sample in a column, or flat (`analyzer.engine.shapes`).
     """
 
     graph: Tri = "no"
@@ -93,6 +95,7 @@ class Tensor(Value):
     device: Device = ""
     birth: Birth | None = None
     is_synthetic: bool = False
+    shape: Shape = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,6 +269,7 @@ def _blend(one: Value, other: Value) -> Value:
             device=one.device if one.device == other.device else "",
             birth=one.birth if one.birth == other.birth else None,
             is_synthetic=one.is_synthetic and other.is_synthetic,
+            shape=one.shape if one.shape == other.shape else "",
             trace=witness(one, other),
         )
     if isinstance(one, Unknown) and isinstance(other, Unknown):

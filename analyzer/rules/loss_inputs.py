@@ -9,7 +9,7 @@ from analyzer.engine.activations import LOG_PROBABILITIES, PROBABILITIES, RAW
 from analyzer.engine.events import Loss
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap, Site, Trace, start
-from analyzer.engine.values import Activation, Const, Tensor, Unknown, Value
+from analyzer.engine.values import Activation, Const, Tensor, Value
 from analyzer.fixes.edits import Replace, ReplaceText, SymbolicEdit
 from analyzer.rules.base import DraftFix
 
@@ -107,6 +107,8 @@ def is_true(value: Value | None) -> bool | None:
     return known.pop() if len(known) == 1 else None
 
 
-def unknown(value: Value | None) -> bool:
-    """Whether nothing is known of a value."""
-    return value is None or any(isinstance(case, Unknown) for case in value.cases)
+def shape_note(value: Value, shape: str) -> Trace | None:
+    """Where a value comes from, with its shape."""
+    trace = value.trace
+    text = "a column, one number per sample" if shape == "column" else "a flat tensor"
+    return None if trace is None else start(trace.site, text)
