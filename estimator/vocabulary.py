@@ -127,7 +127,8 @@ CHECKPOINTINGS = ("none", "selective", "full")
 ATTENTIONS = ("eager", "sdpa", "flash")
 LOSSES = ("full", "chunked", "fused")
 OPTIMIZERS = (
-    "adamw", "adamw-8bit", "adamw-8bit-paged", "adamw-4bit", "adamw-fp8", "adagrad", "rmsprop", "sgd", "sgd-momentum",
+    "adamw", "adamw-paged", "adamw-8bit", "adamw-8bit-paged", "adamw-4bit", "adamw-fp8", "adagrad", "rmsprop", "sgd",
+    "sgd-momentum",
     "adafactor", "lion", "lion-8bit", "muon", "galore", "lomo",
 )  # fmt: skip
 
@@ -144,7 +145,11 @@ _OPTIMIZER_SPELLINGS = {
     "adamw-torch-8bit": "adamw-8bit", "paged-adamw-8bit": "adamw-8bit-paged", "pagedadamw8bit": "adamw-8bit-paged",
     "adamw-torch-4bit": "adamw-4bit", "adamw4bit": "adamw-4bit", "adamwfp8": "adamw-fp8", "momentum": "sgd-momentum",
     "sgd+momentum": "sgd-momentum", "sgdm": "sgd-momentum", "lion8bit": "lion-8bit", "lion-32bit": "lion",
-    "muon+adam": "muon", "muon+adamw": "muon",
+    "muon+adam": "muon", "muon+adamw": "muon", "paged-adamw-32bit": "adamw-paged", "paged-adamw": "adamw-paged",
+    "pagedadamw": "adamw-paged", "pagedadamw32bit": "adamw-paged", "paged-lion-8bit": "lion-8bit",
+    "adamw-apex-fused": "adamw", "stable-adamw": "adamw", "schedule-free-adamw": "adamw",
+    "galore-adamw": "galore", "galore-adamw-8bit": "galore", "adalomo": "lomo", "cpuadam": "adamw",
+    "schedule-free-radam": "adamw", "deepspeedcpuadam": "adamw", "adam-torch": "adamw", "fused-adam": "adamw",
 }  # fmt: skip
 _CHECKPOINT_SPELLINGS = {"true": "full", "false": "none", "offload": "full", "yes": "full", "no": "none", "on": "full",
                          "off": "none", "unsloth": "full", "block": "full"}  # fmt: skip

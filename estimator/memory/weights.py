@@ -9,6 +9,7 @@ _EIGHT_BIT = 1 + 4 / 256  # one fp32 scale per block of 256 (bitsandbytes, torch
 STATE_BYTES = {
     "adamw": ("dtype", 2), "adagrad": ("dtype", 1), "rmsprop": ("dtype", 1), "sgd": ("dtype", 0),
     "sgd-momentum": ("dtype", 1), "lion": ("dtype", 1), "muon": ("dtype", 1.15), "adafactor": ("bytes", 0.02),
+    "adamw-paged": ("bytes", 8),
     "adamw-8bit": ("bytes", 2 * _EIGHT_BIT), "adamw-8bit-paged": ("bytes", 2 * _EIGHT_BIT),
     "adamw-4bit": ("bytes", 1 + 8 / 128), "adamw-fp8": ("bytes", 2 * _EIGHT_BIT), "lion-8bit": ("bytes", _EIGHT_BIT),
     "galore": ("dtype", 0.5), "lomo": ("bytes", 0),
@@ -16,7 +17,18 @@ STATE_BYTES = {
 """State tensors per parameter, in the parameter's dtype ("dtype") or in bytes. torch.optim keeps state in the dtype
 of the parameter (torch docs); muon adds Adam for embeddings; galore keeps low-rank Adam state."""
 _LOW_MEMORY_OPTIMIZERS = frozenset(
-    {"adafactor", "adamw-8bit", "adamw-8bit-paged", "adamw-4bit", "adamw-fp8", "lion-8bit", "lomo", "sgd", "galore"}
+    {
+        "adafactor",
+        "adamw-paged",
+        "adamw-8bit",
+        "adamw-8bit-paged",
+        "adamw-4bit",
+        "adamw-fp8",
+        "lion-8bit",
+        "lomo",
+        "sgd",
+        "galore",
+    }
 )
 
 
