@@ -186,7 +186,7 @@ class Control(Assignments):
             state.set(GRAD_OFF, Scalar("bool") if off is None else const(off))
 
     def try_(self, node: ir.Try, state: State) -> State | None:
-        before = state.fork()
+        before, mark = state.fork(), len(self.frame.returns)
         end = self.run(node.body, state)
         raised = merge_two(before, end) if end is not None else before
         ends = [self.run(node.orelse, end)]
@@ -196,7 +196,20 @@ class Control(Assignments):
                 path.set((self.frame.scope, handler.name), unseen("an exception", self.site(handler.at)))
             ends.append(self.run(handler.body, path))
         met = merge(ends)
-        return self.run(node.final, met if met is not None else raised) if node.final else met
+        if not node.final:
+            return met
+        self.leave_by(node.final, mark)
+        if met is not None:
+            return self.run(node.final, met)
+        return None if len(self.frame.returns) > mark else self.run(node.final, raised)
+
+    def leave_by(self, final: ir.Block, since: int) -> None:
+        """A ``return`` inside a ``try`` runs what stands under ``finally``."""
+        left = self.frame.returns[since:]
+        del self.frame.returns[since:]
+        for value, path in left:
+            end = self.run(final, path)
+            self.frame.returns += [(value, end)] if end is not None else []
 
     def match(self, node: ir.Match, state: State) -> State | None:
         self.evaluate(node.subject, state)

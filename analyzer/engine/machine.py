@@ -50,7 +50,8 @@ class Obj:
     call: int | None = None
     born: str = ""
     """``eval``: a module that comes in evaluation mode. Else, where the text does not show it being made: ``argument``
-    of a caller (``called``: all that is known is that it is called in an evaluation), or result of code ``unseen``."""
+    of a caller (``called``: all that is known is that it is called in an evaluation), or result of code ``unseen``.
+    An optimizer of ``tensors`` that belong to no module."""
 
 
 @dataclass(slots=True)

@@ -147,6 +147,8 @@ class Rows(Effects):
         obj = self.obj(ref)
         given = args.at(0, "params")
         modules, is_complete = self.modules_in(given, state) if given is not None else (obj.modules, False)
+        if given is not None and not modules and self.is_of_tensors(given, state):
+            obj.born = "tensors"
         parts = self.with_parts(modules, state)
         for part in parts:
             state.set((part, "is optimized"), TRUE)
@@ -164,6 +166,13 @@ class Rows(Effects):
                 modules |= self.obj(case).modules
         is_complete = not any(isinstance(case, (Unknown, Method)) for case in cases)
         return modules, is_complete and bool(modules)
+
+    def is_of_tensors(self, value: Value, state: State) -> bool:
+        """Whether parameters are tensors that belong to no module: an image, a perturbation."""
+        cases = self.deep(value, state)
+        return any(isinstance(case, Tensor) for case in cases) and not any(
+            isinstance(case, (Unknown, Method)) or (isinstance(case, Tensor) and case.is_opaque) for case in cases
+        )
 
     def layers_of(self, args: Args, state: State) -> tuple[tuple[str, Value], ...]:
         """The layers of a ``Sequential`` in order; an unknown value stands for layers that are not known."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 import libcst as cst
 
 from analyzer.engine.events import Backward, Escape, Event, Forward, Loop, Mode, Step
 from analyzer.engine.program import Program
-from analyzer.engine.trace import Site, Trace
+from analyzer.engine.trace import Gap, Site, Trace
 from analyzer.engine.values import Const, ObjectId
 from analyzer.fixes.edits import InsertStatement
 from analyzer.rules.base import DraftFix
@@ -25,10 +26,12 @@ class Timeline:
         self.steps = list(program.of(Step))
         self.modes = list(program.of(Mode))
         self.backwards = list(program.of(Backward))
-        self.by_trace = {event.trace: event for event in self.modes}
+        self.by_site: dict[Site, list[Mode]] = {}
+        for event in self.modes:
+            self.by_site.setdefault(event.site, []).append(event)
         self._backward_at = [self.place[id(event)] for event in self.backwards]
         roots = {root for event in self.backwards for root in event.roots}
-        self.learning = [forward for forward in self.forwards if forward.site in roots]
+        self.learning = [forward for forward in self.forwards if forward.site in roots and forward.has_graph != "no"]
         """Forward passes that a backward pass goes through."""
         self.stepped: frozenset[ObjectId] = frozenset(module for step in self.steps for module in step.modules)
         self.trained = self.stepped | {forward.module for forward in self.learning if forward.module is not None}
@@ -43,10 +46,12 @@ class Timeline:
         return index < len(self._backward_at) and self._backward_at[index] < end
 
     def switch(self, forward: Forward, is_eval: bool) -> Mode | None:
-        """The switch that gave a module the mode it has, or may have, in a forward pass."""
+        """The switch that gave a module the mode it has, or may have, in a forward pass: of those at that place, the
+        one that shares most loops with it."""
         for case in forward.modes:
             if isinstance(case, Const) and case.value is is_eval and case.trace is not None:
-                return self.by_trace.get(case.trace)
+                found = [event for event in self.by_site.get(case.trace.site, ()) if forward.module in event.modules]
+                return max(found, key=lambda event: len(shared(event, forward)), default=None)
         return None
 
     def handed_over(self, module: ObjectId, start: int, end: int) -> Iterator[Escape]:
@@ -111,3 +116,94 @@ def before_loop(program: Program, forward: Forward, loops: Iterable[Loop], metho
 def chain(*traces: Trace | None) -> list[Trace]:
     """Those that are there."""
     return [trace for trace in traces if trace is not None]
+
+
+@dataclass(frozen=True, slots=True)
+class Asleep:
+    """A forward pass that is trained, of a module in evaluation mode. `switch` put it there, or else it came so.
+    `is_later`: the switch happened after training began, or in a loop around it; `nest`: the loops around both."""
+
+    forward: Forward
+    step: Step
+    switch: Mode | None
+    why: Trace
+    nest: tuple[Loop, ...]
+    is_later: bool
+    gaps: tuple[Gap, ...]
+
+
+def sleeping(timeline: Timeline) -> Iterator[Asleep]:
+    """The trained forward passes of modules in evaluation mode: the first of each module and switch."""
+    seen: set[object] = set()
+    for forward in timeline.learning:
+        if (
+            forward.depends == "no"
+            or forward.is_frozen != "no"
+            or any(loop.kind == "framework" for loop in forward.loops)
+        ):
+            continue
+        step = _step_for(timeline, forward)
+        found = _asleep(timeline, forward, step) if step is not None else None
+        key = (forward.module, found.why.site) if found is not None else None
+        if found is not None and key not in seen:
+            seen.add(key)
+            yield found
+
+
+def _step_for(timeline: Timeline, forward: Forward) -> Step | None:
+    """The step that updates the module of a forward pass, in a loop around both; else one of an optimizer over
+    parameters that were not seen."""
+    near = [step for step in timeline.steps if shared(step, forward)]
+    mine = [step for step in near if forward.module in step.modules]
+    return next(iter(mine or [step for step in near if not step.modules and not _is_elsewhere(timeline, step)]), None)
+
+
+def _is_elsewhere(timeline: Timeline, step: Step) -> bool:
+    """Whether an optimizer is known to update tensors of no module."""
+    return step.optimizer is not None and timeline.program.objects[step.optimizer].born == "tensors"
+
+
+def _asleep(timeline: Timeline, forward: Forward, step: Step) -> Asleep | None:
+    gaps = [Gap.CONVENTION] if forward.depends == "maybe" or not step.modules else []
+    switch = timeline.switch(forward, is_eval=True)
+    if switch is None:
+        born = [module for module in forward.asleep if module in step.modules]
+        if not born or forward.mode is not None:
+            return None
+        return Asleep(forward, step, None, timeline.program.objects[born[0]].trace, (), False, tuple(gaps))
+    nest = shared(switch, forward)
+    place = timeline.at(switch)
+    is_later = bool(nest) or any(
+        timeline.at(other) < place for other in timeline.steps if forward.module in other.modules or not other.modules
+    )
+    if _may_wake(timeline, switch, forward):
+        gaps.append(Gap.UNSEEN)
+    if _is_choice(timeline, switch, forward):
+        gaps.append(Gap.UNSEEN)
+    return Asleep(forward, step, switch, switch.trace, nest, is_later, tuple(gaps))
+
+
+def _may_wake(timeline: Timeline, switch: Mode, forward: Forward) -> bool:
+    """Whether something unknown is set to train between the switch and the training."""
+    start, end = timeline.at(switch), timeline.at(forward)
+    for event in timeline.modes:
+        place = timeline.at(event)
+        between = start < place < end if start < end else place > start or place < end
+        if event.module is None and event.is_eval == "no" and between:
+            return True
+    return False
+
+
+def _is_choice(timeline: Timeline, switch: Mode, forward: Forward) -> bool:
+    """A bare ``if flag: model.eval()``, with no evaluation after it: a way to train, chosen by a flag."""
+    extra = [guard for guard in switch.guards if guard not in forward.guards]
+    if not extra or switch.function != forward.function or any(guard.is_periodic for guard in extra):
+        return False
+    place = timeline.at(switch)
+    return not any(
+        other.module == forward.module
+        and timeline.at(other) > place
+        and other not in timeline.learning
+        and all(guard in other.guards for guard in extra)
+        for other in timeline.forwards
+    )
