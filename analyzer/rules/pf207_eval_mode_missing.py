@@ -61,18 +61,19 @@ class EvalModeMissing(Rule):
     def check(self, program: Program, report: Report) -> None:
         """A forward over batches, gradients off, in a loop that trains nothing, of a module not in evaluation mode."""
         timeline = Timeline(program)
-        entered: set[tuple[Site, str]] = set()
+        entered: dict[tuple[Site, str], Forward] = {}
         seen: set[tuple[Site, str]] = set()
         for forward in timeline.forwards:
             nest = over_batches(forward)
             if not nest or nest[-1].key in seen or forward.module is None:
                 continue
-            is_first = nest[-1].key not in entered
-            entered.add(nest[-1].key)
+            first = entered.setdefault(nest[-1].key, forward)
             if not _is_evaluation(timeline, forward, nest):
                 continue
-            if program.objects[forward.module].born == "called" and not is_first:
-                continue  # what is called on outputs may be a loss
+            if forward is not first and (forward.depends == "maybe" and first.is_eval == "yes"):
+                continue  # the loop minds modes, and what else is called may be a loss
+            if forward is not first and program.objects[forward.module].born == "called":
+                continue
             seen.add(nest[-1].key)
             gaps = _gaps(timeline, forward)
             if gaps is None:
