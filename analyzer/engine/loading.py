@@ -13,10 +13,11 @@ from analyzer.engine.trace import Gap, Trace
 from analyzer.engine.values import Class, Const, External, ObjectId, Ref, Value
 from analyzer.engine.words import spelled, words
 from analyzer.syntax import ir
-from analyzer.syntax.scope import walk
+from analyzer.syntax.scope import target_names, walk
 
 DISTRIBUTED_SAMPLERS = ("torch.utils.data.distributed.DistributedSampler", "torch.utils.data.DistributedSampler")
 IN_MEMORY = ("torch.utils.data.TensorDataset", "torch.utils.data.dataset.TensorDataset")
+_DEVICE_WORDS = re.compile(r"cuda|device|Parallel|gpu", re.IGNORECASE)
 RANK_WORDS = re.compile(
     r"rank|world_?size|num_replicas|is_main|main_process|is_primary|is_chief|is_distributed|master"
     r"|master_only|main_only|zero_only|process_index|process_count|n?_?shards?\b|partition",
@@ -181,6 +182,25 @@ def speaks_of_rank(program: Program, value: Value | None) -> bool:
 def guarded_by_rank(program: Program, guards: tuple[Guard, ...]) -> bool:
     """Whether a branch around an event, or one that left before it, asks for the rank."""
     return any(RANK_WORDS.search(words(program).of(guard.site)) for guard in guards)
+
+
+def named_by_rank(program: Program, made: LoaderMade) -> bool:
+    """Whether a name that the dataset is made from was given a value that speaks of the rank: files, a path."""
+    dataset = made.argument("dataset")
+    sites = [case.trace.site for case in dataset.cases if case.trace is not None] if dataset is not None else []
+    names = {name for site in sites for name in words(program).of(site).split() if name.isidentifier()}
+    for path in {site.path for site in sites}:
+        unit = program.unit(path)
+        for node in walk(unit.body, True) if unit is not None and names else ():
+            if isinstance(node, ir.Assign) and node.value is not None and names & _targets(node):
+                said = spelled(node.value)
+                if RANK_WORDS.search(said) and not _DEVICE_WORDS.search(said):
+                    return True
+    return False
+
+
+def _targets(node: ir.Assign) -> set[str]:
+    return {name for target in node.targets for name in target_names(target)}
 
 
 def picks_by_rank(program: Program) -> bool:

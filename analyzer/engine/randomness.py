@@ -15,6 +15,23 @@ from analyzer.engine.trace import Site
 from analyzer.syntax import ir
 from analyzer.syntax.scope import dotted, walk
 
+TORCH_DRAWS = frozenset(
+    f"torch.{name}"
+    for name in (
+        "rand",
+        "randn",
+        "randint",
+        "randperm",
+        "normal",
+        "bernoulli",
+        "multinomial",
+        "rand_like",
+        "randn_like",
+        "randint_like",
+    )
+)
+RESTORES = "<restores>"
+_RESTORES = frozenset({"load_state_dict(…)", "from_pretrained(…)", "load(…)"})
 STREAMS = {"torch": "torch", "numpy": "NumPy", "python": "`random`"}
 
 
@@ -24,6 +41,10 @@ class Randomness:
 
     seeds: dict[str, dict[str, None]] = field(default_factory=dict)
     draws: dict[str, dict[str, None]] = field(default_factory=dict)
+    layers: dict[str, None] = field(default_factory=dict)
+    """The files that make layers: their weights are drawn from torch."""
+    is_restored: bool = False
+    """Weights are read from a file: what was drawn is replaced."""
     is_uncertain: bool = False
     """Code that was not read and speaks of seeds is called."""
 
@@ -33,24 +54,26 @@ def randomness(program: Program) -> Randomness:
     found = Randomness()
     for path in program.modules:
         unit = program.unit(path)
-        if unit is not None:
-            _note(program, unit, found)
+        for full in _called(program, unit) if unit is not None else ():
+            _add(program, full, path, found)
     return found
 
 
-def _note(program: Program, unit: ir.Unit, found: Randomness) -> None:
-    names: dict[str, str] | None = None
-    for name, how in unit.uses.items():
-        for use in how:
-            called = use.removesuffix("(…)")
-            if use != "()" and not any(word in name or word in called for word in ("random", "seed", "torch", "rng")):
-                continue
-            names = imported(unit) if names is None else names
+def _called(program: Program, unit: ir.Unit) -> frozenset[str]:
+    """The full names of what a file calls through its imports, and `RESTORES` if it reads weights; kept with the
+    sources, because many programs share a file."""
+    known = program.sources.called.get(unit.path)
+    if known is None:
+        names = imported(unit)
+        found: set[str] = set()
+        for name, how in unit.uses.items():
+            if not how.isdisjoint(_RESTORES):
+                found.add(RESTORES)
             head, _, rest = name.partition(".")
-            if head not in names:
-                continue
-            full = ".".join(part for part in (names[head], rest, "" if use == "()" else called) if part)
-            _add(program, full, unit.path, found)
+            if "()" in how and head in names:
+                found.add(f"{names[head]}.{rest}" if rest else names[head])
+        known = program.sources.called[unit.path] = frozenset(found)
+    return known
 
 
 def _add(program: Program, full: str, path: str, found: Randomness) -> None:
@@ -59,8 +82,16 @@ def _add(program: Program, full: str, path: str, found: Randomness) -> None:
         into = found.seeds if row.effect == "seed" else found.draws
         for stream in row.random:
             into.setdefault(stream, {})[path] = None
+    elif full in TORCH_DRAWS:
+        found.draws.setdefault("torch", {})[path] = None
+    elif row is not None and row.returns == "Module" and row.graph == "parameters":
+        found.layers[path] = None
+    elif full == RESTORES:
+        found.is_restored = True
     elif "seed" in full.rpartition(".")[2].lower() and (row is None or not row.returns):
-        found.is_uncertain = True
+        module = full.rpartition(".")[0]
+        level = len(module) - len(module.lstrip("."))
+        found.is_uncertain |= program.project.resolve(module.lstrip("."), path, level) is None
 
 
 def imported(unit: ir.Unit) -> dict[str, str]:
@@ -118,6 +149,8 @@ def _calls(
         if name is None or not isinstance(node, ir.Call):
             continue
         head, _, rest = name.partition(".")
-        row = program.knowledge.row(".".join(part for part in (names.get(head, "?"), rest) if part))
-        if row is not None and row.effect == effect and stream in row.random:
+        full = ".".join(part for part in (names.get(head, "?"), rest) if part)
+        row = program.knowledge.row(full)
+        is_it = row is not None and row.effect == effect and stream in row.random
+        if is_it or (effect == "draw" and stream == "torch" and full in TORCH_DRAWS):
             yield Site(path, node.at)

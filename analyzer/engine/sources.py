@@ -37,6 +37,8 @@ class Sources:
         self.skipped: dict[str, Skipped] = {}
         self._trees: dict[str, Tree] = {}
         self._agreed: set[str] = set()
+        self.called: dict[str, frozenset[str]] = {}
+        """What each file calls through its imports, once somebody asked."""
         self._by_libcst: set[str] = set()
 
     def with_changed(self, project: Project, path: str) -> Sources:

@@ -54,7 +54,9 @@ class PartialSeeding(Rule):
         """A generator that is drawn from and not seeded, in a program that seeds another."""
         found = randomness(program)
         trains = _training(program)
-        drawn = {*found.draws, "torch"} if trains else set(found.draws)
+        drawn = set(found.draws)
+        if trains or (found.layers and not found.is_restored):
+            drawn.add("torch")
         if not found.seeds:
             if not found.is_uncertain:
                 _note_none(program, report, found)
@@ -72,11 +74,10 @@ def _training(program: Program) -> Step | None:
 
 def _report(program: Program, report: Report, found: Randomness, stream: str, trains: Step | None) -> None:
     seeded = sorted((site, other) for other in found.seeds for site in seeds_of(program, found, other))
-    if stream == "torch":
-        draw = trains.trace if trains is not None else None
-    else:
-        sites = draws_of(program, found, stream)
-        draw = start(sites[0], f"{STREAMS[stream]} is drawn from here") if sites else None
+    sites = draws_of(program, found, stream)
+    draw = start(sites[0], f"{STREAMS[stream]} is drawn from here") if sites else None
+    if draw is None and stream == "torch":
+        draw = trains.trace if trains is not None else _layer(program, found)
     if not seeded or draw is None:
         return
     first = seeded[0][0]
@@ -88,6 +89,12 @@ def _report(program: Program, report: Report, found: Randomness, stream: str, tr
         because=[start(first, "some generators are seeded here"), draw],
         gaps=[Gap.UNSEEN if found.is_uncertain else Gap.CONVENTION],
     )
+
+
+def _layer(program: Program, found: Randomness) -> Trace | None:
+    """Where a layer is made: its weights are drawn from torch."""
+    layers = (obj for obj in program.objects if obj.kind == "Module" and obj.name.startswith("torch.nn."))
+    return next((obj.trace for obj in layers if obj.trace.site.path in found.layers), None)
 
 
 def _note_none(program: Program, report: Report, found: Randomness) -> None:

@@ -10,6 +10,7 @@ from analyzer.engine.loading import (
     is_absent,
     is_const,
     loading,
+    named_by_rank,
     picks_by_rank,
     speaks_of_rank,
 )
@@ -62,7 +63,8 @@ class MissingDistributedSharding(Rule):
         found = [made for made in known.made.values() if _is_whole(program, known, made)]
         if not found or picks_by_rank(program):
             return
-        several = known.distributed[-1]
+        wrapped = [event for event in known.distributed if event.how != "group"]
+        several = wrapped[-1] if wrapped else known.distributed[-1]
         for made in found:
             why, gaps = _training(program, known, made)
             if why is None:
@@ -72,7 +74,7 @@ class MissingDistributedSharding(Rule):
                 "Every rank {does get} the whole dataset from this loader: nothing gives each process a part of its "
                 "own. Use a `DistributedSampler`.",
                 because=[several.trace, made.trace, why],
-                gaps=gaps,
+                gaps=gaps if wrapped else [*gaps, Gap.UNSEEN],  # a group alone may serve stages of one model
             )
 
 
@@ -84,7 +86,7 @@ def _is_whole(program: Program, known: Loading, made: LoaderMade) -> bool:
         return False
     if known.is_handed_over(made) or guarded_by_rank(program, made.guards):
         return False
-    return not speaks_of_rank(program, made.argument("dataset"))
+    return not speaks_of_rank(program, made.argument("dataset")) and not named_by_rank(program, made)
 
 
 def _training(program: Program, known: Loading, made: LoaderMade) -> tuple[Trace | None, list[Gap]]:
