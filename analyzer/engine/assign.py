@@ -160,6 +160,7 @@ class Assignments(Calls):
         self.emit(
             Store, node.at, next((case.trace for case in value.cases if carries(case)), value.trace), value=value,
             value_at=node.value.at, into=tag, how="accumulate", is_carried=carried, freed="maybe", place=trace,
+            on_object=isinstance(node.target, ir.Attribute),
         )  # fmt: skip
         return self.through(result, tag)
 

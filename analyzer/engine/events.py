@@ -141,7 +141,8 @@ class Store(Event):
     freed: Tri
     place: Trace
     held: tuple[Value, ...] = ()
-    names: str = ""
+    on_object: bool = False
+    """Whether a running sum is an attribute, which outlives the call."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -51,6 +51,9 @@ class GraphRetention(Rule):
     def check(self, program: Program, report: Report) -> None:
         """A store that is carried over a loop, of a tensor whose graph no backward consumes."""
         for store in program.of(Store):
+            if not store.loops:
+                _kept_by_method(program, report, store)
+                continue
             loops = _still_full(program, store, _carrying(program, store))
             carrier = _carrier(program, store)
             if not loops or carrier is None or program.consumed(store.into):
@@ -64,12 +67,43 @@ class GraphRetention(Rule):
             ]
             report(
                 store.site,
-                _message(program, store, freed is not None),
+                _message(program, store, is_freed=freed is not None),
                 because=because,
                 gaps=gaps,
                 severity=Severity.WARNING if freed else Severity.ERROR,
                 fix=_fix(program, store, carrier, gaps),
             )
+
+
+def _kept_by_method(program: Program, report: Report, store: Store) -> None:
+    """A method that runs a backward pass keeps the loss in its object: its callers, which were not seen, call it once
+    per step."""
+    carrier = _carrier(program, store)
+    if carrier is None or not store.calls or program.consumed(store.into) or not _outlives_call(program, store):
+        return
+    freed = next(
+        (event for event in program.of(Backward) if event.calls == store.calls and event.roots & carrier.roots), None
+    )
+    if freed is None or freed.loops:
+        return
+    report(
+        store.site,
+        _message(program, store, is_freed=True),
+        because=[trace for trace in (carrier.trace, freed.trace, store.place) if trace],
+        gaps=[Gap.CONVENTION],
+        severity=Severity.WARNING,
+        fix=_fix(program, store, carrier, []),
+    )
+
+
+def _outlives_call(program: Program, store: Store) -> bool:
+    """Whether what is stored into is an attribute of an object that other methods made, and is never emptied."""
+    if not isinstance(store.into, int):
+        return store.on_object
+    made = program.function_around(program.objects[store.into].trace.site)
+    here = program.function_around(store.site)
+    kept = not program.emptied.get(store.into) and not program.objects[store.into].is_bounded
+    return kept and made is not None and here is not None and made is not here
 
 
 def _carrying(program: Program, store: Store) -> tuple[Loop, ...]:
@@ -132,16 +166,19 @@ def _gaps(program: Program, store: Store, carrier: Tensor | Unknown, loops: tupl
     around = store.loops[: len(store.loops) - len(loops) + 1]
     if any(not event.is_known for event in program.within(Backward, around)):
         gaps.append(Gap.UNSEEN)
-    if program.escapes(store.into):
-        gaps.append(Gap.UNSEEN)
+    escape = program.escapes(store.into)
+    if escape is not None:
+        seen = [event for event in program.of(Forward) if event.site in carrier.roots]
+        is_evaluation = escape.how == "return" and bool(seen) and all(event.is_eval == "yes" for event in seen)
+        gaps.append(Gap.CONVENTION if is_evaluation else Gap.UNSEEN)
     return gaps
 
 
-def _message(program: Program, store: Store, freed: bool) -> str:
+def _message(program: Program, store: Store, *, is_freed: bool) -> str:
     what = "this running sum" if store.how == "accumulate" else "this container"
     text = program.sources.text(Site(store.site.path, store.value_at))
     of_what = "the tensor" if store.how == "item" else f"`{text}`"
-    if freed:
+    if is_freed:
         return (
             f"{what.capitalize()} {{does keep}} a piece of the autograd graph of every iteration: "
             f"the backward pass has freed the saved tensors, but not the graph itself. Store `.detach()` of {of_what}."
