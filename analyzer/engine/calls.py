@@ -10,6 +10,7 @@ from analyzer.engine.forward import Forwards
 from analyzer.engine.hooks import argument, framework_of
 from analyzer.engine.machine import Args, unseen
 from analyzer.engine.measures import SCALED_IN_PLACE, after_call
+from analyzer.engine.registration import note_unregistered
 from analyzer.engine.state import State, merge
 from analyzer.engine.trace import Gap, start
 from analyzer.engine.values import (
@@ -138,6 +139,7 @@ class Calls(Forwards):
         ref = self.create("instance", at, kind, f"a `{cls.node.name}` is created here", cls=cls)
         self.empty(ref, state)
         self.construct(cls, ref, args, at, state)
+        note_unregistered(self, cls, ref, state)
         return ref
 
     def construct(self, cls: Class, ref: Ref, args: Args, at: int, state: State) -> None:

@@ -124,6 +124,8 @@ class Effects(Expressions):
             found.add(obj)
             held = [*(value for _, value in state.fields(obj)), *(value for _, value in self.objects[obj].arguments)]
             cases = [case for value in held for case in value.cases if isinstance(case, Ref)]
+            if self.objects[obj].kind == "Module":
+                todo += self.objects[obj].modules - found
             todo += [c.obj for c in cases if c.obj not in found and self.obj(c).kind in ("Module", *CONTAINERS)]
         return frozenset(found)
 

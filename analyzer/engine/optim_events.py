@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from analyzer.engine.events import Event
-from analyzer.engine.trace import Trace
+from analyzer.engine.trace import Site, Trace
 from analyzer.engine.values import ObjectId, Tri, Value
 from analyzer.records import dataclass
 
@@ -78,6 +78,21 @@ class ParametersAdded(Event):
     """``optimizer.add_param_group(…)``."""
 
     optimizer: ObjectId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unregistered(Event):
+    """A module keeps something in `name` that it does not register. `what`: ``modules`` or ``parameters`` in a plain
+    `container`, a ``parameter`` that is no leaf, a ``buffer`` that is a plain tensor. `used`: where it is read;
+    `prefix`: how the file names ``torch.nn``."""
+
+    owner: ObjectId
+    name: str
+    what: str
+    container: str
+    value: Trace
+    used: Site
+    prefix: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ from analyzer.engine.events import Backward, Escape, Event, Forward, Loop
 from analyzer.engine.hooks import framework_of, is_manual, loops_around, updates
 from analyzer.engine.interpret import Interpreter
 from analyzer.engine.machine import Frame, OutOfBudget
+from analyzer.engine.registration import note_unregistered
 from analyzer.engine.sources import Sources
 from analyzer.engine.state import GRAD_OFF, TRUE, Base, State
 from analyzer.engine.trace import Site
@@ -110,6 +111,10 @@ class Program(Interpreter):
                 self.run_hook(method, this, framework, hook, state)
             elif (method.path, method.node.at) not in self.called or name == "__init__":
                 self.run_entry(method, this, state)
+                if name == "__init__":
+                    self.frames.append(Frame(cls.scope, cls.path, None, None, cls))
+                    note_unregistered(self, cls, this, state)
+                    self.frames.pop()
 
     def run_hook(self, func: Func, this: Ref, framework: Framework, hook: Hook, state: State) -> None:
         """A method that a framework calls in its loop, with what the framework does around it."""

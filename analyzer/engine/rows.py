@@ -20,6 +20,7 @@ from analyzer.engine.values import (
     Const,
     Method,
     ObjectId,
+    Parameter,
     Parameters,
     Ref,
     Scalar,
@@ -29,6 +30,7 @@ from analyzer.engine.values import (
     Unknown,
     Value,
     const,
+    truth,
 )
 from analyzer.knowledge.schema import Row
 from analyzer.records import replace
@@ -59,13 +61,20 @@ class Rows(Effects):
             self.leaves_graph(inputs, at)
         if row.returns in {"tensor", "values and indices"}:
             if row.graph == "parameters":
-                return Tensor("yes", trace=start(self.site(at), "a parameter"))
+                return Parameter("yes", trace=start(self.site(at), "a parameter"))
             result = measures.after_call(name, inputs, self.tensor_result(row, inputs, at, state, args))
             result = shapes.shaped(result, self.shape_after(name, args, inputs, state))
-            return self.reduced(row, args.keywords, result)
+            return self.with_gradient(self.reduced(row, args.keywords, result), args, at, state)
         if row.returns[:1].isupper() or row.returns in {"list", "dict"}:
             return self.make(row, name, args, at, state)
         return self.plain_result(row, receiver, args, at, state)
+
+    def with_gradient(self, value: Value, args: Args, at: int, state: State) -> Value:
+        """``torch.randn(4, requires_grad=True)``."""
+        wanted = args.keywords.get("requires_grad")
+        if wanted is None or truth(wanted) is not True or not isinstance(value, Tensor) or state.flag(*GRAD_OFF):
+            return value
+        return replace(value, graph="yes", trace=start(self.site(at), "`requires_grad=True`"))
 
     def plain_result(self, row: Row, receiver: Value | None, args: Args, at: int, state: State) -> Value:
         if row.returns == "self" and receiver is not None:

@@ -99,6 +99,11 @@ class Tensor(Value):
 
 
 @dataclass(frozen=True, slots=True)
+class Parameter(Tensor):
+    """An ``nn.Parameter`` itself: what is computed from it is a plain tensor again."""
+
+
+@dataclass(frozen=True, slots=True)
 class Tuple(Value):
     """A tuple with known items."""
 
@@ -249,7 +254,7 @@ def _merge_kin(cases: tuple[Value, ...]) -> tuple[Value, ...]:
 
 def _kin(case: Value) -> object:
     if isinstance(case, Tensor):
-        return (Tensor, case.graph, case.activation, bool(case.param_of), case.is_opaque, case.is_batch)
+        return (type(case), case.graph, case.activation, bool(case.param_of), case.is_opaque, case.is_batch)
     if isinstance(case, Unknown):
         return (Unknown, case.gap)
     if isinstance(case, Tuple):

@@ -1,0 +1,257 @@
+"""What a module keeps without registering it: layers in plain containers, parameters that are no leaves, tensors that
+are no buffers.
+
+``nn.Module.__setattr__`` registers a module, an ``nn.Parameter`` and nothing else: what lies in a list, dict or tuple
+is in no ``parameters()``, no ``state_dict()`` and is not moved by ``to()``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from analyzer.engine.machine import CONTAINERS
+from analyzer.engine.optim_events import Unregistered
+from analyzer.engine.trace import Site, start
+from analyzer.engine.values import Class, External, ObjectId, Parameter, Ref, Tensor, Tuple, Value
+from analyzer.syntax import ir
+from analyzer.syntax.scope import walk
+
+if TYPE_CHECKING:
+    from analyzer.engine.calls import Calls
+    from analyzer.engine.state import State
+
+_MOVES = frozenset(
+    ["to", "cuda", "type_as", "cpu", "device", "shape", "size", "dtype", "item", "tolist", "numpy", "npu", "xpu"]
+)
+_OWN_WAYS = frozenset(["_apply", "to", "cuda"])
+_FACTORIES = frozenset(
+    f"torch.{name}"
+    for name in ("ones", "zeros", "arange", "linspace", "eye", "randn", "rand", "full", "from_numpy", "tril", "triu",
+                 "FloatTensor", "LongTensor", "Tensor", "tensor", "as_tensor", "logspace")
+)  # fmt: skip
+
+
+def note_unregistered(machine: Calls, cls: Class, ref: Ref, state: State) -> None:
+    """After ``__init__``: an event for each attribute that hides something from the module."""
+    if machine.obj(ref).kind != "Module":
+        return
+    fields = [(name, value) for name, value in state.fields(ref.obj) if not name.startswith(("is ", "["))]
+    suspects = [(name, value, what) for name, value in fields if (what := _hidden(machine, ref, value, state))]
+    if not suspects:
+        return
+    registered = _registered(machine, fields, state)
+    prefix = _nn(machine, cls, state)
+    for name, value, what in suspects:
+        if what == "modules" and not _own(machine, ref, value, state) - registered:
+            continue
+        if what == "parameters" and _is_registered_list(machine, fields, value, state):
+            continue
+        reads = list(_reads(cls, name))
+        if not reads or (what == "buffer" and not _stays_behind(cls, name, reads)):
+            continue
+        site = _place(value, cls) if what in {"modules", "parameters"} else _assigned(cls, name)
+        if site is not None:
+            machine.emit(
+                Unregistered, site.at, None, owner=ref.obj, name=name, what=what, container=_kind(machine, value),
+                value=value.trace or start(site, "made here"), prefix=prefix, used=Site(cls.path, reads[0].at),
+            )  # fmt: skip
+
+
+def _hidden(machine: Calls, ref: Ref, value: Value, state: State) -> str:
+    """What a field may hide: ``modules``, ``parameters``, a ``parameter`` that is none, a ``buffer``."""
+    if len(value.cases) != 1:
+        return ""
+    if isinstance(value, Tensor) and not isinstance(value, Parameter) and not value.is_batch and not value.param_of:
+        if value.graph == "yes" and not value.roots:
+            return "parameter"
+        return "buffer" if value.graph == "no" and not value.is_opaque else ""
+    if not _is_plain(machine, value):
+        return ""
+    inside = machine.deep(value, state)
+    if any(isinstance(case, Parameter) for case in inside):
+        return "parameters"
+    return "modules" if _own(machine, ref, value, state) else ""
+
+
+def _is_plain(machine: Calls, value: Value) -> bool:
+    """A list, dict, set or tuple of Python's own."""
+    if isinstance(value, Ref):
+        obj = machine.obj(value)
+        return (
+            obj.kind in CONTAINERS and obj.kind != "Data" and not obj.name.startswith("torch.nn.") and obj.cls is None
+        )
+    return isinstance(value, Tuple)
+
+
+def _own(machine: Calls, ref: Ref, value: Value, state: State) -> frozenset[ObjectId]:
+    """The modules in a container that this instance has made, and that own weights. Those it was given may be hidden on
+    purpose (a teacher, a parent)."""
+    held = (case for case in machine.deep(value, state) if isinstance(case, Ref) and case.obj > ref.obj)
+    return frozenset(
+        case.obj for case in held if machine.obj(case).kind == "Module" and _has_weights(machine, case, state)
+    )
+
+
+def _has_weights(machine: Calls, ref: Ref, state: State) -> bool:
+    for part in machine.with_parts(frozenset({ref.obj}), state):
+        obj = machine.objects[part]
+        row = machine.knowledge.row(obj.name) if obj.name else None
+        if row is not None and row.graph == "parameters" and row.returns == "Module":
+            return True
+        if any(isinstance(case, Parameter) for _, held in state.fields(part) for case in held.cases):
+            return True
+    return False
+
+
+def _registered(machine: Calls, fields: list[tuple[str, Value]], state: State) -> frozenset[ObjectId]:
+    found: set[ObjectId] = set()
+    for _, value in fields:
+        for case in value.cases:
+            if not isinstance(case, Ref):
+                continue
+            obj = machine.obj(case)
+            if obj.kind == "Module":
+                found.add(case.obj)
+            elif obj.name.startswith("torch.nn."):
+                found |= {c.obj for c in machine.deep(case, state) if isinstance(c, Ref)}
+    return machine.with_parts(frozenset(found), state)
+
+
+def _is_registered_list(machine: Calls, fields: list[tuple[str, Value]], value: Value, state: State) -> bool:
+    """The same parameters also stand in attributes or a ``ParameterList``."""
+    sites = {case.trace.site for case in machine.deep(value, state) if isinstance(case, Parameter) and case.trace}
+    for _, other in fields:
+        if other is value or _is_plain(machine, other):
+            continue
+        if sites & {
+            case.trace.site for case in machine.deep(other, state) if isinstance(case, Parameter) and case.trace
+        }:
+            return True
+    return False
+
+
+def _nn(machine: Calls, cls: Class, state: State) -> str | None:
+    """How the file of a class names ``torch.nn``."""
+    scope = machine.modules.get(cls.path)
+    for name, value in state.fields(scope) if scope is not None else ():
+        if isinstance(value, External) and value.name == "torch.nn":
+            return f"{name}."
+    torch = state.get((scope, "torch")) if scope is not None else None
+    return "torch.nn." if isinstance(torch, External) and torch.name == "torch" else None
+
+
+def _kind(machine: Calls, value: Value) -> str:
+    return machine.obj(value).kind if isinstance(value, Ref) else "tuple"
+
+
+def _place(value: Value, cls: Class) -> Site | None:
+    site = value.trace.site if value.trace is not None else None
+    return site if site is not None and site.path == cls.path else None
+
+
+def _assigned(cls: Class, name: str) -> Site | None:
+    """The last value that ``__init__`` itself gives an attribute."""
+    found: Site | None = None
+    for method in (method for method in _methods(cls) if method.name == "__init__" and method.params):
+        this = method.params[0].name
+        for node in walk(method.body, into_functions=False):
+            if isinstance(node, ir.Assign) and any(_is_field(target, this, name) for target in node.targets):
+                at = node.value.at if node.value is not None else node.at
+                found = Site(cls.path, max(at, found.at) if found is not None else at)
+    return found
+
+
+# --- how the class uses an attribute --------------------------------------------------------------------------------
+
+
+def _methods(cls: Class) -> Iterator[ir.FunctionDef]:
+    for node in cls.node.body:
+        if isinstance(node, ir.FunctionDef):
+            yield node
+
+
+def _reads(cls: Class, name: str) -> Iterator[ir.Attribute]:
+    """The places outside ``__init__`` that read ``self.name``."""
+    for method in _methods(cls):
+        if method.name == "__init__" or not method.params:
+            continue
+        this = method.params[0].name
+        for node in walk(method.body, into_functions=True):
+            if _is_field(node, this, name):
+                assert isinstance(node, ir.Attribute)
+                yield node
+
+
+def _is_field(node: object, this: str, name: str) -> bool:
+    return (
+        isinstance(node, ir.Attribute)
+        and node.attr == name
+        and isinstance(node.value, ir.Name)
+        and node.value.id == this
+    )
+
+
+def _stays_behind(cls: Class, name: str, reads: list[ir.Attribute]) -> bool:
+    """A tensor made by a factory without a device, never assigned again, and read without being moved or used as an
+    index; the class does not move things by itself."""
+    if any(method.name in _OWN_WAYS for method in _methods(cls)):
+        return False
+    if not any(method.name == "forward" for method in _methods(cls)):
+        return False
+    harmless: set[int] = set()
+    for method in _methods(cls):
+        this = method.params[0].name if method.params else ""
+        for node in walk(method.body, into_functions=True):
+            if _sets_anew(node, this, name, method.name == "__init__"):
+                return False
+            harmless.update(_harmless(node))
+    return any(id(read) not in harmless for read in reads)
+
+
+def _sets_anew(node: object, this: str, name: str, in_init: bool) -> bool:
+    """An assignment that makes the tensor something else than what a factory gave."""
+    if isinstance(node, ir.Augment):
+        return _is_field(node.target, this, name)
+    if isinstance(node, ir.Assign) and any(_is_field(target, this, name) for target in node.targets):
+        return not in_init or node.value is None or not _is_bare(node.value)
+    return False
+
+
+def _harmless(node: object) -> Iterator[int]:
+    """Nodes under which a tensor may stay where it is: what is moved, asked for its shape, or an index."""
+    if isinstance(node, ir.Attribute) and node.attr in _MOVES:
+        yield from (id(part) for part in _chain(node.value))
+    elif isinstance(node, ir.Subscript):
+        yield id(node.index)
+        if isinstance(node.index, ir.Display):
+            yield from (id(item) for item in node.index.items)
+
+
+def _chain(node: ir.Expr) -> Iterator[ir.Expr]:
+    """``self.mask[:n].unsqueeze(0)`` down to ``self.mask``."""
+    while True:
+        yield node
+        if isinstance(node, (ir.Attribute, ir.Subscript)):
+            node = node.value
+        elif isinstance(node, ir.Call):
+            node = node.callee
+        else:
+            return
+
+
+def _is_bare(value: ir.Expr) -> bool:
+    """Made of factories only, with no device and nothing that moves it, and more than one number."""
+    made = False
+    for node in walk((value,), into_functions=False):  # type: ignore[arg-type]
+        if isinstance(node, ir.Arg) and (node.keyword == "device" or node.star):
+            return False
+        if isinstance(node, ir.Attribute) and node.attr in _MOVES | {"weight", "bias", "data"}:
+            return False
+        if isinstance(node, ir.Call) and isinstance(node.callee, ir.Attribute):
+            made |= f"torch.{node.callee.attr}" in _FACTORIES
+            if node.callee.attr in {"tensor", "as_tensor"}:
+                first = node.args[0].value if node.args else None
+                if not isinstance(first, (ir.Display, ir.Comprehension)):
+                    return False
+    return made

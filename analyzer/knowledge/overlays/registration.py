@@ -1,0 +1,50 @@
+"""How attributes get onto an object other than by assignment: ``setattr`` and what registers with a module."""
+
+from __future__ import annotations
+
+from analyzer.engine.calls import Calls
+from analyzer.engine.machine import Args
+from analyzer.engine.state import State
+from analyzer.engine.values import Const, Parameter, Ref, Tensor, Value, const
+
+
+def set_attribute(machine: Calls, args: Args, at: int, state: State) -> Value:
+    """``setattr(obj, name, value)``: under its name, or under one that is not known."""
+    if len(args.positional) == 3:
+        for case in args.positional[0].cases:
+            if isinstance(case, Ref):
+                _hold(case, args.positional[1], args.positional[2], state)
+    return const(None)
+
+
+def register(machine: Calls, ref: Ref, args: Args, at: int, state: State) -> Value:
+    """``add_module(name, module)``, ``register_module``, ``register_parameter``."""
+    name, value = args.at(0, "name"), args.at(1, "module") or args.at(1, "param")
+    if name is not None and value is not None:
+        _hold(ref, name, value, state)
+    return const(None)
+
+
+def register_buffer(machine: Calls, ref: Ref, args: Args, at: int, state: State) -> Value:
+    """``register_buffer(name, tensor)``: registered, whatever the tensor was before."""
+    name, value = args.at(0, "name"), args.at(1, "tensor")
+    if name is not None and value is not None:
+        kept = Parameter(trace=value.trace) if isinstance(value, Tensor) else value
+        _hold(ref, name, kept, state)
+    return const(None)
+
+
+def _hold(ref: Ref, name: Value, value: Value, state: State) -> None:
+    if isinstance(name, Const) and isinstance(name.value, str):
+        state.set((ref.obj, name.value), value)
+    else:
+        state.add((ref.obj, "some attribute"), value)
+
+
+FUNCTIONS = {"builtins.setattr": set_attribute}
+METHODS = {
+    ("Module", "add_module"): register,
+    ("Module", "register_module"): register,
+    ("Module", "register_parameter"): register,
+    ("Module", "register_buffer"): register_buffer,
+}

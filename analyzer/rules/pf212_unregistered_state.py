@@ -1,0 +1,91 @@
+"""PF212 unregistered-state."""
+
+from __future__ import annotations
+
+import re
+
+from analyzer.engine.events import Escape
+from analyzer.engine.optim_events import Unregistered
+from analyzer.engine.program import Program
+from analyzer.engine.trace import Gap, start
+from analyzer.findings import Severity
+from analyzer.fixes.edits import InsertAfter, InsertBefore
+from analyzer.rules.base import DraftFix, Report, Rule
+
+_MOVED = re.compile(rb"cuda|\.to\(|device|lightning|accelerate|Trainer\b")
+_WRAP = {"list": "ModuleList", "tuple": "ModuleList", "set": "ModuleList"}
+_MESSAGES = {
+    "modules": "The modules kept in `self.{name}` {{is}} not registered: a plain {kind} hides them from `parameters()`, "
+    "`to()`, `state_dict()` and `train()`. Use `nn.ModuleList` or `nn.ModuleDict`.",
+    "parameters": "The parameters kept in `self.{name}` {{is}} not registered: a plain {kind} hides them from the "
+    "optimizer and from `to()`. Use `nn.ParameterList` or `nn.ParameterDict`.",
+    "parameter": "`self.{name}` requires gradients and {{is}} not registered: it is no `nn.Parameter` itself, so no "
+    "optimizer gets it from `parameters()`.",
+    "buffer": "`self.{name}` {{is}} a plain tensor that the module uses and does not register: it stays where it was "
+    "made when the module moves, and is not saved. Use `register_buffer`.",
+}
+
+
+class UnregisteredState(Rule):
+    """A module keeps layers, parameters or buffers where it does not see them.
+
+    ## Why it matters
+    ``nn.Module`` registers attributes that are modules or parameters, not what lies in a plain list or dict. Hidden
+    layers are in no ``parameters()``: the optimizer never trains them, ``to(device)`` leaves them behind, checkpoints
+    lack them, ``train()`` and ``eval()`` do not reach them.
+
+    ## Example
+    ```python
+    self.layers = [nn.Linear(dim, dim) for _ in range(depth)]
+    ```
+
+    ## Use instead
+    ```python
+    self.layers = nn.ModuleList([nn.Linear(dim, dim) for _ in range(depth)])
+    ```
+
+    ## When it stays quiet
+    When the same layers are registered as well (``nn.Sequential(*self.layers)``, ``add_module``, ``setattr``); for
+    layers without weights; for modules that the instance was given and may hide on purpose (a teacher in a list); for
+    tensors that are moved where they are used, indices, single numbers, and tensors made on a device; when nothing
+    reads the attribute.
+
+    ## Fix safety
+    Unsafe: registered layers are trained, moved and saved, which is the point; old checkpoints lack them.
+    """
+
+    code = "PF212"
+    name = "unregistered-state"
+    severity = Severity.ERROR
+    since = "0.1"
+
+    def check(self, program: Program, report: Report) -> None:
+        """Each attribute that hides something."""
+        for hidden in program.of(Unregistered):
+            report(
+                hidden.site,
+                _MESSAGES[hidden.what].format(name=hidden.name, kind=hidden.container),
+                because=[hidden.value, start(hidden.used, "used here")],
+                gaps=_gaps(program, hidden),
+                severity=Severity.WARNING if hidden.what == "buffer" else None,
+                fix=_fix(hidden),
+            )
+
+
+def _gaps(program: Program, hidden: Unregistered) -> list[Gap]:
+    """Code that was not seen may register; a tensor that never leaves the CPU does no harm."""
+    handed = any(event.how == "call" and hidden.owner in event.objects for event in program.of(Escape))
+    if handed and hidden.what != "buffer":
+        return [Gap.UNSEEN]
+    if hidden.what != "buffer":
+        return []
+    source = program.project.read(hidden.site.path) or b""
+    return [Gap.CONVENTION if _MOVED.search(source) else Gap.UNSEEN]
+
+
+def _fix(hidden: Unregistered) -> DraftFix | None:
+    if hidden.what != "modules" or hidden.prefix is None or hidden.container not in _WRAP:
+        return None
+    wrapper = f"{hidden.prefix}{_WRAP[hidden.container]}"
+    edits = (InsertBefore(hidden.site.at, f"{wrapper}("), InsertAfter(hidden.site.at, ")"))
+    return DraftFix(f"Keep them in `{wrapper}`", "unsafe", edits)
