@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from analyzer.engine.machine import CONTAINERS
+from analyzer.engine.machine import CONTAINERS, Frame
 from analyzer.engine.optim_events import Unregistered
 from analyzer.engine.trace import Site, start
 from analyzer.engine.values import Class, External, ObjectId, Parameter, Ref, Tensor, Tuple, Value
@@ -52,10 +52,12 @@ def note_unregistered(machine: Calls, cls: Class, ref: Ref, state: State) -> Non
             continue
         site = _place(value, cls) if what in {"modules", "parameters"} else _assigned(cls, name)
         if site is not None:
+            machine.frames.append(Frame(cls.scope, cls.path, None, None, cls))  # the event is of the file of the class
             machine.emit(
                 Unregistered, site.at, None, owner=ref.obj, name=name, what=what, container=_kind(machine, value),
                 value=value.trace or start(site, "made here"), prefix=prefix, used=Site(cls.path, reads[0].at),
             )  # fmt: skip
+            machine.frames.pop()
 
 
 def _hidden(machine: Calls, ref: Ref, value: Value, state: State) -> str:
@@ -69,7 +71,7 @@ def _hidden(machine: Calls, ref: Ref, value: Value, state: State) -> str:
     if not _is_plain(machine, value):
         return ""
     inside = machine.deep(value, state)
-    if any(isinstance(case, Parameter) for case in inside):
+    if any(isinstance(case, Parameter) and case.graph == "yes" for case in inside):  # a buffer has no graph
         return "parameters"
     return "modules" if _own(machine, ref, value, state) else ""
 

@@ -15,10 +15,10 @@ from analyzer.rules.base import DraftFix, Report, Rule
 _MOVED = re.compile(rb"cuda|\.to\(|device|lightning|accelerate|Trainer\b")
 _WRAP = {"list": "ModuleList", "tuple": "ModuleList", "set": "ModuleList"}
 _MESSAGES = {
-    "modules": "The modules kept in `self.{name}` {{is}} not registered: a plain {kind} hides them from `parameters()`, "
-    "`to()`, `state_dict()` and `train()`. Use `nn.ModuleList` or `nn.ModuleDict`.",
-    "parameters": "The parameters kept in `self.{name}` {{is}} not registered: a plain {kind} hides them from the "
-    "optimizer and from `to()`. Use `nn.ParameterList` or `nn.ParameterDict`.",
+    "modules": "A plain {kind} {{does hide}} the modules of `self.{name}` from `parameters()`, `to()`, `state_dict()` "
+    "and `train()`. Use `nn.ModuleList` or `nn.ModuleDict`.",
+    "parameters": "A plain {kind} {{does hide}} the parameters of `self.{name}` from the optimizer and from `to()`. "
+    "Use `nn.ParameterList` or `nn.ParameterDict`.",
     "parameter": "`self.{name}` requires gradients and {{is}} not registered: it is no `nn.Parameter` itself, so no "
     "optimizer gets it from `parameters()`.",
     "buffer": "`self.{name}` {{is}} a plain tensor that the module uses and does not register: it stays where it was "
