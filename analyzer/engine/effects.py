@@ -12,6 +12,7 @@ from analyzer.engine.graphs import roots_of
 from analyzer.engine.machine import CONTAINERS, Args
 from analyzer.engine.state import FALSE, FRESH, GRAD_OFF, SCALED, State
 from analyzer.engine.trace import Gap, start
+from analyzer.engine.typing import is_driver
 from analyzer.engine.values import (
     TRI,
     Const,
@@ -155,7 +156,8 @@ class Effects(Expressions):
         self.emit(Escape, at, None, objects=objects, roots=roots, via=via, how="call", is_for_effect=for_effect)
         for arg in args.positional:
             for case in arg.cases:
-                if isinstance(case, Func) and isinstance(callee, (Unknown, Method)):
+                is_called = isinstance(case, Func) and isinstance(callee, (Unknown, Method))
+                if isinstance(case, Func) and is_called and not is_driver(case.node):  # what trains is looked at
                     self.called.add((case.path, case.node.at))
         site = self.site(at)
         via |= {obj for obj in objects if self.objects[obj].kind == "Loader"}  # what it gives may be their batches

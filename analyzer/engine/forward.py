@@ -6,6 +6,7 @@ from analyzer.engine import measures, modes, shapes
 from analyzer.engine.events import Forward
 from analyzer.engine.graphs import carries, device_of, roots_of
 from analyzer.engine.machine import CONTAINERS, MAX_DEPTH, Args
+from analyzer.engine.replay import replayed
 from analyzer.engine.rows import Rows
 from analyzer.engine.state import FALSE, GRAD_OFF, State
 from analyzer.engine.trace import Gap, Site, start
@@ -29,7 +30,8 @@ class Forwards(Rows):
         self.forwards += 1
         try:
             if method is not None and len(self.frames) < MAX_DEPTH:
-                result = self.call(self.bound(method, ref, at, state), args, at, state)
+                bound = self.bound(method, ref, at, state)
+                result = replayed(self, ref, args, at, state, lambda: self.call(bound, args, at, state))
             else:
                 result = self.apply_module(ref, args, at, state)
         finally:

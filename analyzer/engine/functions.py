@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import TypeVar
 
 from analyzer.engine.binding import Binding
@@ -11,6 +10,7 @@ from analyzer.engine.events import Escape
 from analyzer.engine.hooks import argument
 from analyzer.engine.machine import MAX_DEPTH, Args, Frame, OutOfBudget
 from analyzer.engine.state import FALSE, GRAD_OFF, State, merge
+from analyzer.engine.typing import is_driver
 from analyzer.engine.values import (
     Class,
     External,
@@ -29,7 +29,6 @@ from analyzer.engine.values import (
 from analyzer.records import replace
 from analyzer.syntax import ir
 
-_DRIVES = {"backward", "backward(…)", "step", "step(…)", "eval", "train", "zero_grad", "manual_backward(…)"}
 T = TypeVar("T")
 
 
@@ -127,6 +126,8 @@ class Functions(Binding):
         met = merge(ends)
         if met is not None:
             state.become(met)
+        for inner in frame.inner:
+            self.unused.setdefault((inner.path, inner.node.at), (inner, state.fork()))
         if not func.node.has_inner:
             state.drop(frame.scope, func.node.locals)
         return value
@@ -192,13 +193,6 @@ class Functions(Binding):
         else:
             self.returned(result, func.node.at, state)
         self.frames.pop()
-
-
-@lru_cache(maxsize=4096)
-def is_driver(node: ir.FunctionDef | ir.Lambda) -> bool:
-    """Whether a method trains or evaluates, rather than computes a part of a forward pass."""
-    uses = node.uses.values() if isinstance(node, ir.FunctionDef) else ()
-    return any(how & _DRIVES for how in uses)
 
 
 def frame_for(func: Func, scope: ObjectId) -> Frame:

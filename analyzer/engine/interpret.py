@@ -13,6 +13,7 @@ from analyzer.engine.machine import Args, Frame, unseen
 from analyzer.engine.optim_events import NotCalled
 from analyzer.engine.state import State
 from analyzer.engine.trace import start
+from analyzer.engine.typing import is_driver
 from analyzer.engine.values import Class, External, Func, Method, ObjectId, PyModule, Ref, Value, const, union
 from analyzer.records import replace
 from analyzer.syntax import ir
@@ -86,6 +87,8 @@ class Interpreter(Functions):
         for decorator in reversed(node.decorators):
             value = self.decorate(self.evaluate(decorator, state), value, node.at, state)
         state.set((self.frame.scope, node.name), value)
+        if self.frame.path == self.target and isinstance(self.frame.node, ir.FunctionDef) and is_driver(node):
+            self.frame.inner.append(Func(node, self.frame.path, self.frame.scope, trace=trace))
         return state
 
     def decorate(self, decorator: Value, value: Value, at: int, state: State) -> Value:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from analyzer.engine.device_events import GraphLeft, Sync
 from analyzer.engine.events import Event, Forward, Guard, Loop, Step, Store
+from analyzer.engine.replay import Memory
 from analyzer.engine.state import State
 from analyzer.engine.trace import Gap, Site, Trace, start
 from analyzer.engine.values import Class, Func, ObjectId, Ref, Tensor, Tri, Unknown, Value
@@ -69,6 +70,8 @@ class Frame:
     yields: list[tuple[Value, State]] = field(default_factory=list)
     breaks: list[list[State]] = field(default_factory=list)
     continues: list[list[State]] = field(default_factory=list)
+    inner: list[Func] = field(default_factory=list)
+    """The functions it defines."""
 
 
 class Machine(ABC):
@@ -106,6 +109,9 @@ class Machine(ABC):
         """Modules whose code asks for ``self.training``."""
         self.depends: dict[ObjectId, Tri] = {}
         self.births: set[str] = set()
+        self.unused: dict[tuple[str, int], tuple[Func, State]] = {}
+        """Functions inside others that nobody has called so far, and what their surroundings held at the end."""
+        self.memory = Memory()
         self.target = ""
         """The file that is analysed: functions of other files get less of the budget."""
         self.argv: Sequence[tuple[str, Any]] = ()
@@ -166,6 +172,7 @@ class Machine(ABC):
         """What was not followed to its end shows no absence: of the events from `since` on, those that accuse because
         something else does not happen are dropped; given `unfinished` loops, only inside of these."""
         self.is_cut = True
+        self.memory.cuts += 1
         keys = {loop.key for loop in unfinished or ()}
 
         def stays(event: Event) -> bool:

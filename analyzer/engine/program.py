@@ -71,6 +71,9 @@ class Program(Interpreter):
         called = self.names_called(path)
         for case in sorted(cases, key=lambda case: isinstance(case, Func) and getattr(case.node, "name", "") in called):
             self.run_uncalled(case, path, state)
+        for key, (func, around) in list(self.unused.items()):
+            if key not in self.called:
+                self.run_entry(func, None, around)
 
     def names_called(self, path: str) -> frozenset[str]:
         """The last names of what functions of a file call: callers run first, so that their context is known."""

@@ -8,6 +8,7 @@ from analyzer.engine.values import Tensor, Unknown, Value
 from analyzer.syntax import ir
 from analyzer.syntax.scope import ASSIGNED, HANDED, dotted
 
+_DRIVES = {"backward", "backward(…)", "step", "step(…)", "eval", "train", "zero_grad", "manual_backward(…)"}
 _MODULE_USES = {
     "train", "train(…)", "eval", "state_dict", "load_state_dict(…)", "zero_grad", "requires_grad_(…)", "children",
     "modules", "named_modules",
@@ -69,3 +70,10 @@ def is_argument(value: Value) -> bool:
 def is_blank(value: Value) -> bool:
     """Whether all that is known of a value is where it came from: unknown, or an element of what a loop runs over."""
     return (isinstance(value, Unknown) or (isinstance(value, Tensor) and value.is_batch)) and not value.roots
+
+
+@lru_cache(maxsize=4096)
+def is_driver(node: ir.FunctionDef | ir.Lambda) -> bool:
+    """Whether a method trains or evaluates, rather than computes a part of a forward pass."""
+    uses = node.uses.values() if isinstance(node, ir.FunctionDef) else ()
+    return any(how & _DRIVES for how in uses)
