@@ -89,6 +89,20 @@ def rules() -> tuple[RuleFacts, ...]:
     )
 
 
+def extension_problems() -> tuple[str, ...]:
+    """The rules and tables of other packages that cannot be used, each in words. Cheap where there are none."""
+    from analyzer import extensions
+
+    if not extensions.is_any():
+        return ()
+    from analyzer import catalogue
+    from analyzer.knowledge import schema
+
+    catalogue.rules()
+    schema.knowledge()
+    return extensions.problems()
+
+
 def chosen_fixes(findings: Iterable[Finding], with_unsafe: bool = False) -> list[Fix]:
     """The fixes to apply together: safe ones (unless told otherwise) that do not overlap; the first one wins."""
     return choose(findings, with_unsafe)

@@ -10,27 +10,52 @@ import functools
 import importlib
 import inspect
 import pkgutil
-from importlib import metadata
+import re
 
 import analyzer.rules
+from analyzer import extensions
 from analyzer.rules.base import Rule
 
 
 @functools.cache
 def rules() -> tuple[type[Rule], ...]:
-    """Every rule, by code. Raises ValueError where two rules share a code, name or alias."""
+    """Every rule, by code. Raises ValueError where two of ours share a code, name or alias; an extension that clashes
+    is left out (`analyzer.extensions`)."""
     for module in pkgutil.iter_modules(analyzer.rules.__path__):
         importlib.import_module(f"analyzer.rules.{module.name}")
     found = [rule for rule in Rule.__subclasses__() if rule.__module__.startswith("analyzer.rules.")]
-    found += [point.load() for point in metadata.entry_points(group="preflight.rules")]
-    ordered = tuple(sorted(dict.fromkeys(found), key=lambda rule: rule.code))
     spoken: dict[str, type[Rule]] = {}
-    for rule in ordered:
-        for word in filter(None, (rule.code, rule.name, rule.alias)):
-            if word in spoken:
-                raise ValueError(f"{rule.__qualname__} and {spoken[word].__qualname__} are both called {word}")
-            spoken[word] = rule
-    return ordered
+    for rule in sorted(dict.fromkeys(found), key=lambda rule: rule.code):
+        _speak(rule, spoken)
+
+    def added(thing: object) -> type[Rule]:
+        rule = _extension(thing)
+        _speak(rule, spoken)
+        return rule
+
+    found += extensions.loaded(extensions.RULES, added)
+    return tuple(sorted(dict.fromkeys(found), key=lambda rule: rule.code))
+
+
+def _speak(rule: type[Rule], spoken: dict[str, type[Rule]]) -> None:
+    """Give a rule its words; none of them where one is taken."""
+    words = [word for word in (rule.code, rule.name, rule.alias) if word]
+    for word in words:
+        if spoken.get(word, rule) is not rule:
+            raise ValueError(f"{rule.__qualname__} and {spoken[word].__qualname__} are both called {word}")
+    spoken.update(dict.fromkeys(words, rule))
+
+
+def _extension(thing: object) -> type[Rule]:
+    """An entry point's object as a rule. Raises TypeError or ValueError."""
+    if not (isinstance(thing, type) and issubclass(thing, Rule)) or inspect.isabstract(thing):
+        raise TypeError("not a class derived from Rule with a check of its own")
+    missing = [name for name in ("code", "name", "severity", "since") if not hasattr(thing, name)]
+    if missing:
+        raise TypeError(f"the rule has no {', '.join(missing)}")
+    if not re.fullmatch(r"[A-Z]{2,10}\d{2,5}", thing.code) or extensions.OURS.fullmatch(thing.code):
+        raise ValueError(f"{thing.code!r}: a code is capitals and digits (ACME001), and PF and TG are taken")
+    return thing
 
 
 def codes() -> frozenset[str]:

@@ -14,9 +14,10 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
-from importlib import metadata, resources
+from importlib import resources
 from typing import Any
 
+from analyzer import extensions
 from analyzer.errors import InputError
 from analyzer.knowledge.ownership import Framework, parse_frameworks
 
@@ -120,18 +121,25 @@ def _rows(tables: Mapping[str, Any], place: str) -> list[Row]:
     return rows
 
 
+def _tables(package: Any) -> tuple[list[Row], list[Framework]]:
+    """The tables of a package: all of them, or, where one is wrong, an exception."""
+    rows: list[Row] = []
+    frameworks: list[Framework] = []
+    for item in sorted(resources.files(package).iterdir(), key=lambda item: item.name):
+        if item.name.endswith(".toml"):
+            tables = _TOML.loads(item.read_text(encoding="utf-8"))
+            rows += _rows(tables, item.name)
+            frameworks += parse_frameworks(tables, item.name)
+    return rows, frameworks
+
+
 @lru_cache(maxsize=1)
 def knowledge() -> Knowledge:
     """The built-in tables and those of entry points ``preflight.knowledge`` (a package that holds ``*.toml``)."""
-    packages: list[Any] = ["analyzer.knowledge"]
-    packages += [point.load() for point in metadata.entry_points(group="preflight.knowledge")]
     rows: list[Row] = []
     frameworks: list[Framework] = []
-    for package in packages:
-        for item in sorted(resources.files(package).iterdir(), key=lambda item: item.name):
-            if item.name.endswith(".toml"):
-                tables = _TOML.loads(item.read_text(encoding="utf-8"))
-                rows += _rows(tables, item.name)
-                frameworks += parse_frameworks(tables, item.name)
+    for tables in (_tables("analyzer.knowledge"), *extensions.loaded(extensions.KNOWLEDGE, _tables)):
+        rows += tables[0]
+        frameworks += tables[1]
     exact = {row.name: row for row in rows if "*" not in row.name}
     return Knowledge(exact, tuple(row for row in rows if "*" in row.name), tuple(frameworks))

@@ -61,6 +61,7 @@ def run(args: argparse.Namespace) -> int:
 
     num_children, files = _num_children(args), places(args.save)
     selection = select(args.paths)
+    _tell_extensions()
     config = _config(selection)
     job = Job(root=selection.root, paths=selection.paths, targets=selection.targets, options=_options(args, config))
     report = analyze_in_children(job, num_children)
@@ -92,6 +93,13 @@ def _num_children(args: argparse.Namespace) -> int:
     if args.write_baseline and not args.baseline:
         raise InputError("--write-baseline goes with --baseline FILE")
     return args.jobs or min(8, os.cpu_count() or 1)
+
+
+def _tell_extensions() -> None:
+    from analyzer.api import extension_problems
+
+    for problem in extension_problems():
+        print(f"preflight check: {problem}", file=sys.stderr)
 
 
 def _config(selection: Selection) -> Config:
@@ -126,12 +134,12 @@ def _finished(report: Report, selection: Selection, config: Config) -> Report:
     """The report with the paths a person here would type, the project's severities, and what was not even analysed."""
     from dataclasses import replace
 
-    from bot.core.reports import renamed
+    from bot.core.reports import once, renamed
 
     shown = renamed(report, selection.shown)
     severities = config.severities
     findings = (replace(item, severity=severities.get(item.rule, item.severity)) for item in shown.findings)
-    skipped = (*selection.missing, *selection.skipped, *shown.skipped)
+    skipped = (*selection.missing, *selection.skipped, *once(shown.skipped))
     return replace(shown, findings=tuple(findings), skipped=skipped, busy=())
 
 

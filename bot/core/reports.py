@@ -63,6 +63,19 @@ def _finding(finding: Finding, name: Callable[[str], str]) -> Finding:
     return replace(finding, span=replace(finding.span, path=name(finding.path)), evidence=evidence, fix=fix)
 
 
+def once(skipped: Iterable[Skipped]) -> tuple[Skipped, ...]:
+    """The notes, with the same failure of ours in many files as one."""
+    by_reason: dict[str, list[Skipped]] = {}
+    for item in skipped:
+        is_ours = item.reason.startswith("internal error")
+        by_reason.setdefault(item.reason if is_ours else f"{item.path}\0{item.reason}", []).append(item)
+    notes = []
+    for first, *more in by_reason.values():
+        tail = f" (and so in {len(more)} other files)" if len(more) > 1 else " (and so in another file)" if more else ""
+        notes.append(replace(first, reason=first.reason + tail))
+    return tuple(notes)
+
+
 def report_from_json(document: Mapping[str, Any]) -> Report:
     """The report that `Report.to_json` wrote."""
     return Report(

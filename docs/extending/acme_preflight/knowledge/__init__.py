@@ -1,0 +1,1 @@
+"""What Acme's libraries do."""
