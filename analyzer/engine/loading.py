@@ -80,13 +80,15 @@ class Loading:
                     self.trains[obj] = Training(event.trace, among=loaders)
 
     def _guess_by_optimizer(self) -> None:
-        """Whoever is handed a loader and an optimizer trains."""
+        """Whoever is handed an optimizer and a loader that no seen loop draws from trains on it, or on one of them."""
         objects = self.program.objects
+        drawn = {obj for event in self.iterated for obj in event.loaders}
         for escape in self.escapes:
             if any(objects[obj].kind == "Optimizer" for obj in escape.objects):
-                for obj in escape.objects & self.made.keys():
-                    trace = Trace(escape.site, "a loader and an optimizer go into code that was not read")
-                    self.trains.setdefault(obj, Training(trace, Gap.CONVENTION))
+                loaders = frozenset(escape.objects & self.made.keys() - drawn)
+                trace = Trace(escape.site, "a loader and an optimizer go into code that was not read")
+                for obj in loaders:
+                    self.trains.setdefault(obj, Training(trace, Gap.CONVENTION, loaders))
 
     # --- questions --------------------------------------------------------------------------------------------
 

@@ -74,6 +74,8 @@ def _training(program: Program) -> Step | None:
 
 def _report(program: Program, report: Report, found: Randomness, stream: str, trains: Step | None) -> None:
     seeded = sorted((site, other) for other in found.seeds for site in seeds_of(program, found, other))
+    if stream == "torch" and not _means_the_run(program, found):
+        return
     sites = draws_of(program, found, stream)
     draw = start(sites[0], f"{STREAMS[stream]} is drawn from here") if sites else None
     if draw is None and stream == "torch":
@@ -89,6 +91,14 @@ def _report(program: Program, report: Report, found: Randomness, stream: str, tr
         because=[start(first, "some generators are seeded here"), draw],
         gaps=[Gap.UNSEEN if found.is_uncertain else Gap.CONVENTION],
     )
+
+
+def _means_the_run(program: Program, found: Randomness) -> bool:
+    """Whether a seed of NumPy or `random` is meant for the whole run, not for one split or dataset: it stands in the
+    file that runs, or both are seeded together."""
+    first = next(iter(program.modules), "")
+    numpy, python = found.seeds.get("numpy", {}), found.seeds.get("python", {})
+    return first in numpy or first in python or "cuda" in found.seeds or bool(numpy.keys() & python.keys())
 
 
 def _layer(program: Program, found: Randomness) -> Trace | None:

@@ -6,14 +6,16 @@ import itertools
 import re
 
 from analyzer.engine.data_events import DeviceChosen, Distributed, Read, Restored, Saved
-from analyzer.engine.loading import is_absent
+from analyzer.engine.loading import guarded_by_rank, is_absent
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap, Site
-from analyzer.engine.words import words
+from analyzer.engine.words import spelled, words
 from analyzer.findings import Severity
 from analyzer.fixes.edits import InsertAfter
 from analyzer.rules.base import DraftFix, Report, Rule
+from analyzer.syntax import ir
 
+_SMALL_WORDS = re.compile(r"scaler|sched|sampler|stopp", re.IGNORECASE)
 _DEVICE_WORDS = re.compile(r"cuda|gpu|cpu|device|mps", re.IGNORECASE)
 
 
@@ -59,14 +61,16 @@ class CheckpointMapLocation(Rule):
         for event in program.of(Restored):
             for site in event.read:
                 restored.setdefault(site, event)
-        many = next(program.of(Distributed), None)
+        many = _several_processes(program)
         why = many or next((event for event in program.of(DeviceChosen) if _is_choice(program, event)), None)
         if why is None:
             return
         found: dict[Site, list[tuple[Read, Restored]]] = {}
         for read in reads:
             use = restored.get(read.site)
-            if use is None or _knows_better(program, read):
+            if use is None or _knows_better(program, read) or _is_small(program, use):
+                continue
+            if many is not None and guarded_by_rank(program, read.guards):
                 continue
             if many is None and _was_saved_here(program, read):
                 continue
@@ -89,6 +93,20 @@ def _report(
         gaps=[Gap.CONVENTION],
         fix=DraftFix("Load to the CPU first", "unsafe", tuple(dict.fromkeys(fixes))) if fixes else None,
     )
+
+
+def _several_processes(program: Program) -> Distributed | None:
+    """A model wrapped for several processes, or a process group that the file which reads joins."""
+    paths = {event.site.path for event in program.of(Read)}
+    return next((event for event in program.of(Distributed) if event.how != "group" or event.site.path in paths), None)
+
+
+def _is_small(program: Program, use: Restored) -> bool:
+    """Whether it goes into an object that holds plain numbers: a scaler, a scheduler, a sampler."""
+    node = words(program).node(use.site)
+    if not isinstance(node, ir.Call) or not isinstance(node.callee, ir.Attribute):
+        return False
+    return bool(_SMALL_WORDS.search(spelled(node.callee.value)))
 
 
 def _is_choice(program: Program, event: DeviceChosen) -> bool:
