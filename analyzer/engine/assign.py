@@ -144,11 +144,15 @@ class Assignments(Calls):
         if any(carries(case) for case in self.deep(value, state)):
             result = self.accumulate(node, left, value, result)
         elif isinstance(node.value, ir.Constant) or not isinstance(result, Const):
-            result = without_constants(result) if self.loops else result
+            result = without_constants(result) if self.loops or self.outlives(node.target) else result
         if node.op == "+" and self.loops:
             result = measures.added_up(value, result, self.site(node.at))
         self.assign(node.target, result, state, node.at)
         return state
+
+    def outlives(self, target: ir.Expr) -> bool:
+        """Whether a counter lives longer than the call (``self.steps += 1``): it counts calls that were not seen."""
+        return isinstance(self.frame.this, Ref) and (dotted(target) or "").startswith("self.")
 
     def accumulate(self, node: ir.Augment, left: Value, value: Value, result: Value) -> Value:
         """``total += loss``: carried when what is added to already holds an earlier iteration's sum."""

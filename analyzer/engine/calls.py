@@ -247,8 +247,9 @@ class Calls(Forwards):
         self.clears_unknown(method, at)
         if method.name in {"eval", "train"} and kind != "Module":
             modes.unseen_switch(self, method, args, at)
-        if isinstance(receiver, Unknown) and method.name in activations.OF_TENSORS_ONLY:
-            kind = "Tensor"
+        if method.name in activations.OF_TENSORS_ONLY:  # ``model(x).logits.softmax(1)`` of a model that was not read
+            receiver = receiver.receiver if isinstance(receiver, Method) else receiver
+            kind = "Tensor" if isinstance(receiver, (Tensor, Unknown)) else kind
         row = self.knowledge.row(f"{kind}.{method.name}") if kind else None
         if row is not None:
             return self.apply_row(row, f"{kind}.{method.name}", receiver, args, at, state)

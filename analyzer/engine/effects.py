@@ -40,8 +40,9 @@ class Effects(Expressions):
     def effect(self, row: Row, subject: Value | None, args: Args, at: int, state: State) -> None:
         name = row.effect
         if name == "backward" and subject is not None:
-            given = row.on == "self" and any(roots_of(case) for arg in args.all() for case in arg.cases)
-            self.backward(subject, at, state, by="" if given else row.name.partition(".")[0])  # an engine is given one
+            # an engine is given a loss, a tensor what to weigh its gradient with
+            given = row.on == "self" and (args.positional or "gradient" in args.keywords)
+            self.backward(subject, at, state, by="" if given else row.name.partition(".")[0])
         elif name == "step":
             if args.positional and row.on == "self":
                 self.call(args.positional[0], Args(), at, state)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TypeVar
 
-from analyzer.engine.events import Backward, Clear, Guard, Loop, Step
+from analyzer.engine.events import Backward, Clear, Event, Guard, Loop, Step
 from analyzer.engine.measures import Drawn, Mark
 from analyzer.engine.optim_events import Accumulate, GradientRead
 from analyzer.engine.program import Program
@@ -62,48 +63,56 @@ class UnscaledAccumulation(Rule):
         if any(True for _ in program.of(Accumulate)):
             return
         for step in program.of(Step):
-            for backward, loop, gaps in (*_periodic(program, step), *_nested(program, step)):
+            for backward, loops, gaps in (*_periodic(program, step), *_nested(program, step)):
                 report(
                     backward.site,
                     "Gradients of several micro-batches add up until the optimizer steps, and nothing divides the loss "
                     "by their number: the step {will apply} their sum where a mean is meant. "
                     "Divide the loss by the number of accumulation steps before `backward()`.",
-                    because=_because(program, step, backward, loop),
+                    because=_because(program, step, backward, loops),
                     gaps=gaps,
                     fix=_fix(program, step, backward),
                 )
 
 
-Found = tuple[Backward, Loop, list[Gap]]
+Found = tuple[Backward, tuple[Loop, ...], list[Gap]]
+E = TypeVar("E", bound=Event)
 
 
-def _because(program: Program, step: Step, backward: Backward, loop: Loop) -> list[Trace]:
+def _because(program: Program, step: Step, backward: Backward, loops: tuple[Loop, ...]) -> list[Trace]:
     made = [program.objects[step.optimizer].trace] if step.optimizer is not None else []
-    return [*made, loop.trace, backward.trace, step.trace]
+    return [*made, *(loop.trace for loop in loops), backward.trace, step.trace]
 
 
 def _periodic(program: Program, step: Step) -> Iterator[Found]:
     """``if (i + 1) % n == 0: step(); zero_grad()``."""
     guards = {guard for guard in step.guards if guard.is_periodic}
     nest = step.loops
-    if not guards or not nest or not _survives(program, step, guards):
+    if not guards or not _survives(program, step, guards):
         return
-    added = [event for event in program.within(Backward, nest) if not guards & set(event.guards)]
-    if not added or len(added) < sum(1 for _ in program.within(Backward, nest)):
+    backwards = list(_beside(program, Backward, step))
+    added = [event for event in backwards if not guards & set(event.guards)]
+    if not added or len(added) < len(backwards):
         return
-    if any(event.loops != nest for event in added) or _is_normalised(program, nest, added):
+    if any(event.loops != nest for event in added) or _is_normalised(program, step, nest, added):
         return
-    others = [event for event in program.within(Step, nest) if not any(guard.is_periodic for guard in event.guards)]
+    others = [event for event in _beside(program, Step, step) if not any(guard.is_periodic for guard in event.guards)]
     if others:
         return
-    is_sure = nest[-1].kind == "data" or _draws(program, nest)
-    yield added[-1], nest[-1], [] if is_sure else [Gap.UNSEEN]
+    is_sure = not nest or nest[-1].kind == "data" or _draws(program, nest)
+    yield added[-1], nest[-1:], [Gap.CONVENTION] if not nest else [] if is_sure else [Gap.UNSEEN]
+
+
+def _beside(program: Program, kind: type[E], step: Step) -> Iterator[E]:
+    """The events in the loops of a step; without loops, those of the same entry (a method that learns from a batch)."""
+    entry = step.calls[:1]
+    return (event for event in program.within(kind, step.loops) if step.loops or event.calls[:1] == entry)
 
 
 def _survives(program: Program, step: Step, guards: set[Guard]) -> bool:
     """Whether gradients live from one step to the next, and are cleared with it: every clear is under a periodic
     condition too."""
-    clears = [event for event in program.within(Clear, step.loops) if not program.disjoint(event.modules, step.modules)]
+    clears = [event for event in _beside(program, Clear, step) if not program.disjoint(event.modules, step.modules)]
     return all(any(guard.is_periodic for guard in event.guards) for event in clears) and (bool(clears) or step.clears)
 
 
@@ -120,18 +129,19 @@ def _nested(program: Program, step: Step) -> Iterator[Found]:
     whole = inner[-1].loops
     if any(event.order < step.order for event in (*program.within(Clear, whole), *program.within(Step, whole))):
         return
-    if any(event.loops != whole for event in inner) or _is_normalised(program, whole, inner):
+    if any(event.loops != whole for event in inner) or _is_normalised(program, step, whole, inner):
         return
     if not any(not program.disjoint(event.modules, step.modules) for event in program.within(Clear, nest)):
         return
-    yield inner[-1], whole[-1], [] if _draws(program, whole) else [Gap.UNSEEN]
+    yield inner[-1], whole[-1:], [] if _draws(program, whole) else [Gap.UNSEEN]
 
 
-def _is_normalised(program: Program, nest: tuple[Loop, ...], added: list[Backward]) -> bool:
+def _is_normalised(program: Program, step: Step, nest: tuple[Loop, ...], added: list[Backward]) -> bool:
     """Whether the loss is scaled, a sum by choice or owned by a framework, or gradients are used for anything else."""
     if any(event.via & _SCALED or event.by not in _OURS for event in added):
         return True
-    return any(True for _ in program.within(GradientRead, nest))
+    reads = program.within(GradientRead, nest) if nest else _beside(program, GradientRead, step)
+    return any(True for _ in reads)
 
 
 def _draws(program: Program, nest: tuple[Loop, ...]) -> bool:
