@@ -39,8 +39,11 @@ def run(args: argparse.Namespace) -> int:
         worker = PreflightWorker(room.client, room.keys, room.settings.times)
         worker.work(with_scheduler=True, logging_level="WARNING")
         return 0
+    from analyzer.api import extension_problems
     from bot.queue.supervisor import Supervisor
     from bot.queue.sweep import Sweeper
 
+    for problem in extension_problems():
+        logging.getLogger(__name__).warning(problem)
     print(f"preflight worker: {args.workers} workers", file=sys.stderr)
     return Supervisor(args.workers, Sweeper(room)).run()

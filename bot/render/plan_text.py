@@ -7,6 +7,9 @@ import re
 from bot.core.plan import CheckOutcome, Plan, ReviewComment
 from bot.render.markdown import code, escape, visible
 
+_CODE = re.compile(
+    r"\\.|(?m:^(?P<fence>`{3,})[^\n]*\n(?:.*\n)*?(?P=fence)$)|(?<!`)(?P<ticks>`+)(?!`)(?:.|\n)+?(?<!`)(?P=ticks)(?!`)"
+)
 _HIDDEN = re.compile(r"<!--.*?-->\n*", re.DOTALL)
 
 
@@ -44,8 +47,16 @@ def _place(comment: ReviewComment) -> str:
 
 
 def _plain(body: str) -> str:
-    """Markdown of ours without what only a browser needs."""
-    text = re.sub(r"</?sub>|\u200b|\*\*", "", body)
+    """Markdown of ours without what only a browser needs. Code stays as it is: ``x ** 2`` is no bold text."""
+    parts, done = [], 0
+    for code_span in _CODE.finditer(body):
+        if not code_span[0].startswith("\\"):
+            parts += [_unmarked(body[done : code_span.start()]), code_span[0]]
+            done = code_span.end()
+    return re.sub(r"\n{3,}", "\n\n", "".join([*parts, _unmarked(body[done:])]))
+
+
+def _unmarked(text: str) -> str:
+    text = re.sub(r"</?sub>|\u200b|\*\*", "", text)
     text = re.sub(r"\\([\\`*_\[\]~|$!(){}])", r"\1", text)
-    text = text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
-    return re.sub(r"\n{3,}", "\n\n", text)
+    return text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
