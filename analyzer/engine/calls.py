@@ -255,9 +255,9 @@ class Calls(Forwards):
             return self.apply_row(row, f"{kind}.{method.name}", receiver, args, at, state)
         if method.name == "backward":
             return self.backward_unseen(method, args, at, state)
+        if kind == "Module" and isinstance(receiver, Ref) and method.name in {"forward", "__call__"}:
+            return self.forward(receiver, args, at, state)
         if kind == "Module" and isinstance(receiver, Ref) and self.obj(receiver).cls is None:
-            if method.name == "forward":
-                return self.forward(receiver, args, at, state)
             trace = start(self.site(at), f"`.{method.name}` of a module", Gap.CONVENTION)
             return replace(self.parametrised(receiver, args, at, state, is_opaque=True), trace=trace)
         if isinstance(receiver, (Const, Scalar)):

@@ -12,7 +12,7 @@ from analyzer.engine.graphs import roots_of
 from analyzer.engine.machine import CONTAINERS, Args
 from analyzer.engine.state import FALSE, FRESH, GRAD_OFF, SCALED, State
 from analyzer.engine.trace import Gap, start
-from analyzer.engine.typing import is_driver
+from analyzer.engine.typing import GivenModules, is_driver
 from analyzer.engine.values import (
     TRI,
     Const,
@@ -20,6 +20,7 @@ from analyzer.engine.values import (
     Func,
     Method,
     ObjectId,
+    Parameters,
     Ref,
     Scalar,
     Tensor,
@@ -162,7 +163,16 @@ class Effects(Expressions):
                     self.called.add((case.path, case.node.at))
         site = self.site(at)
         via |= {obj for obj in objects if self.objects[obj].kind == "Loader"}  # what it gives may be their batches
-        return Unknown(reason, Gap.UNSEEN, roots, measures.without(via), trace=start(site, reason, Gap.UNSEEN))
+        modules = frozenset(module for case in given for module in self.modules_of(case))
+        via = measures.without(via) | ({GivenModules(modules)} if modules else set())
+        return Unknown(reason, Gap.UNSEEN, roots, via, trace=start(site, reason, Gap.UNSEEN))
+
+    def modules_of(self, case: Value) -> frozenset[ObjectId]:
+        if isinstance(case, Parameters):
+            return case.modules
+        if isinstance(case, Tensor):
+            return case.param_of
+        return frozenset({case.obj}) if isinstance(case, Ref) and self.obj(case).kind == "Module" else frozenset()
 
     def callbacks(self, args: Args, at: int, state: State) -> None:
         """For the estimator: a library calls the functions it is given (``collate_fn``, ``map``), "

@@ -196,13 +196,6 @@ class Rows(Effects):
             layers.insert(position, unseen_layers)
         return tuple((str(index), value) for index, value in enumerate(layers))
 
-    def modules_of(self, case: Value) -> frozenset[ObjectId]:
-        if isinstance(case, Parameters):
-            return case.modules
-        if isinstance(case, Tensor):
-            return case.param_of
-        return frozenset({case.obj}) if isinstance(case, Ref) and self.obj(case).kind == "Module" else frozenset()
-
     def tensor_result(self, row: Row, inputs: tuple[Value, ...], at: int, state: State, args: Args) -> Value:
         incoming = [case for value in inputs for case in self.deep(value, state) if isinstance(case, (Tensor, Unknown))]
         value = self.computed(row, inputs, incoming, at, state, args)

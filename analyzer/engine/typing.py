@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from analyzer.engine.values import Tensor, Unknown, Value
+from analyzer.engine.values import ObjectId, Tensor, Unknown, Value
+from analyzer.records import dataclass
 from analyzer.syntax import ir
 from analyzer.syntax.scope import ASSIGNED, HANDED, dotted
 
@@ -39,6 +40,20 @@ def evaluates(node: ir.FunctionDef) -> bool:
     names = [*node.uses, *(dotted(d.callee if isinstance(d, ir.Call) else d) or "" for d in node.decorators)]
     is_off = any(name.rsplit(".", 1)[-1] in {"no_grad", "inference_mode"} for name in names)
     return is_off and any("for" in how for how in node.uses.values())
+
+
+@dataclass(frozen=True)
+class GivenModules:
+    """The mark (in `via`) of what unseen code gave back for modules or their parameters: an optimizer among that is
+    theirs."""
+
+    modules: frozenset[ObjectId]
+
+
+def given_modules(value: Value) -> frozenset[ObjectId]:
+    """The modules that unseen code was given to make a value of."""
+    tags = (tag for case in value.cases if isinstance(case, Unknown) for tag in case.via)
+    return frozenset(module for tag in tags if isinstance(tag, GivenModules) for module in tag.modules)
 
 
 def kind_by_use(uses: frozenset[str]) -> str | None:

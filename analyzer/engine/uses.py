@@ -13,7 +13,7 @@ from analyzer.engine.data_events import Restored, reads_in
 from analyzer.engine.machine import Machine
 from analyzer.engine.state import State
 from analyzer.engine.trace import Gap, start
-from analyzer.engine.typing import NOUNS, is_argument, is_blank, kind_by_use
+from analyzer.engine.typing import NOUNS, given_modules, is_argument, is_blank, kind_by_use
 from analyzer.engine.values import Class, Func, Method, ObjectId, PyModule, Ref, Tensor, Unknown, Value, union
 from analyzer.records import replace
 from analyzer.syntax import ir
@@ -43,12 +43,7 @@ class Uses(Machine):
         if name is None:
             return value
         if any(is_blank(case) for case in value.cases) and (kind := self.kind_of_name(name, state)):
-            note = f"used as {NOUNS[kind]}"
-            born = "argument" if any(is_argument(case) for case in value.cases) else "unseen"
-            ref = self.create(("use", name), at, kind, note, gap=Gap.CONVENTION, born=born)
-            if read := reads_in(value.cases):
-                self.emit(Restored, at, start(self.site(at), f"what was read is {note}"), read=read)
-            return union(ref if is_blank(case) else case for case in value.cases)
+            return self.as_kind(kind, name, value, at, state)
         uses = self.uses_of(name)
         if _RUNS_BACKWARD.isdisjoint(uses) or "()" in uses:
             return value
@@ -68,6 +63,19 @@ class Uses(Machine):
             return case
 
         return union(tensor(case) for case in value.cases)
+
+    def as_kind(self, kind: str, name: str, value: Value, at: int, state: State) -> Value:
+        """A value that is used as an object of a kind."""
+        note, modules = f"used as {NOUNS[kind]}", given_modules(value)
+        held = self.lookup(name, state) if kind == "Module" else None
+        if isinstance(held, Ref) and modules == {held.obj}:
+            return held  # ``model = wrap(model)``
+        born = "argument" if any(is_argument(case) for case in value.cases) else "unseen"
+        steps: frozenset[ObjectId] = modules if kind in ("Optimizer", "Stepper") else frozenset()
+        ref = self.create(("use", name), at, kind, note, gap=Gap.CONVENTION, born=born, modules=steps)
+        if read := reads_in(value.cases):
+            self.emit(Restored, at, start(self.site(at), f"what was read is {note}"), read=read)
+        return union(ref if is_blank(case) else case for case in value.cases)
 
     def undefined(self, name: str, at: int, state: State) -> Value | None:
         """A name that no code which was read defines (``from common import *``): one object, whoever uses it."""
