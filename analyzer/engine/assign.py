@@ -8,6 +8,7 @@ from analyzer.engine.events import Clear, Store
 from analyzer.engine.graphs import carries
 from analyzer.engine.machine import CONTAINERS
 from analyzer.engine.optim_events import LayerReplaced
+from analyzer.engine.padding import padding_of, unpadded
 from analyzer.engine.state import State
 from analyzer.engine.trace import start
 from analyzer.engine.values import (
@@ -111,6 +112,8 @@ class Assignments(Calls):
 
     def assign_item(self, target: ir.Subscript, value: Value, state: State, at: int) -> None:
         receiver, index = self.evaluate(target.value, state), self.evaluate(target.index, state)
+        if padding_of(receiver) is not None and isinstance(target.value, ir.Name):
+            self.assign(target.value, unpadded(receiver), state, at)  # ``y[y == pad] = -100``
         for case in receiver.cases:
             if not isinstance(case, Ref):
                 continue

@@ -242,6 +242,9 @@ class Lookups(Uses):
     def object_element(self, ref: Ref, at: int, state: State) -> Value:
         obj = self.obj(ref)
         if obj.kind == "Loader":
+            collated = state.get((ref.obj, "collated"))
+            if collated is not None:
+                return collated
             items = self.tensors_of(ref, state)
             if items:
                 marks = frozenset({ref.obj})

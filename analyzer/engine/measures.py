@@ -10,6 +10,8 @@ import enum
 from collections.abc import Iterable, Mapping
 
 from analyzer.engine.events import Event
+from analyzer.engine.padding import marks_in
+from analyzer.engine.padding import without as unpadded_tags
 from analyzer.engine.trace import Gap, Site, Trace, start
 from analyzer.engine.values import Const, Scalar, Tensor, Unknown, Value, union
 from analyzer.records import dataclass, replace
@@ -65,8 +67,14 @@ def marks_of(case: Value) -> frozenset[object]:
     return case.via & _MARKS if isinstance(case, (Tensor, Unknown)) else frozenset()
 
 
+def lasting(case: Value) -> frozenset[object]:
+    """The marks that stay on the same numbers without their graph."""
+    return marks_of(case) | marks_in(case.via) if isinstance(case, (Tensor, Unknown)) else frozenset()
+
+
 def without(tags: frozenset[object]) -> frozenset[object]:
     """The tags that are no measures."""
+    tags = unpadded_tags(tags)
     return tags - _MARKS if tags & _MARKS else tags
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from analyzer.engine import measures, shapes
+from analyzer.engine import measures, padding, shapes
 from analyzer.engine.activations import after
 from analyzer.engine.devices import located
 from analyzer.engine.effects import Effects
@@ -63,6 +63,7 @@ class Rows(Effects):
             if row.graph == "parameters":
                 return Parameter("yes", trace=start(self.site(at), "a parameter"))
             result = measures.after_call(name, inputs, self.tensor_result(row, inputs, at, state, args))
+            result = padding.after_call(name, args, result, self.site(at))
             result = shapes.shaped(result, self.shape_after(name, args, inputs, state))
             return self.with_gradient(self.reduced(row, args.keywords, result), args, at, state)
         if row.returns[:1].isupper() or row.returns in {"list", "dict"}:
@@ -207,7 +208,7 @@ class Rows(Effects):
         activation = self.activation_of(row, inputs, args, at, state)
         if row.graph == "none" or state.flag(*GRAD_OFF) or not incoming:
             batch = any(isinstance(case, Tensor) and case.is_batch for case in incoming)
-            marks = measures.marks_of(incoming[0]) if row.keeps_activation and incoming else frozenset()
+            marks = measures.lasting(incoming[0]) if row.keeps_activation and incoming else frozenset()
             return Tensor(activation=activation, is_batch=batch, via=marks)
         if all(isinstance(case, Unknown) for case in incoming):
             roots = frozenset(root for case in incoming for root in roots_of(case))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from analyzer.engine.events import Event
 from analyzer.engine.machine import Args
+from analyzer.engine.padding import marks_in, unpadded
 from analyzer.engine.trace import Trace
 from analyzer.engine.values import Const, Scalar, Shape, Tensor, Tuple, Unknown, Value, union
 from analyzer.records import dataclass, replace
@@ -95,6 +96,8 @@ def _squeezed(name: str, before: Shape, dim: Value | None) -> Shape:
 
 def item(case: Tensor | Unknown, index: Value) -> Value:
     """``case[index]``."""
+    if marks_in(case.via) and any(isinstance(each, (Tensor, Unknown)) for each in index.cases):
+        return unpadded(case)  # chosen by a mask
     return replace(case, shape=indexed(case, index)) if isinstance(case, Tensor) and case.shape else case
 
 

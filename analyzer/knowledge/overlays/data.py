@@ -9,7 +9,22 @@ from analyzer.engine.data_events import Distributed, EpochSet, LoaderIterated, L
 from analyzer.engine.machine import Args
 from analyzer.engine.state import State
 from analyzer.engine.trace import Site, start
-from analyzer.engine.values import Const, External, Func, ObjectId, Ref, Scalar, Stream, Value, const
+from analyzer.engine.values import (
+    Const,
+    External,
+    Func,
+    ObjectId,
+    Ref,
+    Scalar,
+    Stream,
+    Tensor,
+    Tuple,
+    Value,
+    const,
+    union,
+)
+from analyzer.knowledge.overlays.collate import COLLATED, batch_of
+from analyzer.records import replace
 
 LOADER_PARAMS = (
     "dataset", "batch_size", "shuffle", "sampler", "batch_sampler", "num_workers", "collate_fn", "pin_memory",
@@ -32,6 +47,10 @@ def loader_made(machine: Calls, args: Args, at: int, state: State, result: Value
         if name in {"dataset", "sampler", "batch_sampler", "batch_size"}:
             state.set((result.obj, name), value)
     order = [value for name, value in given if name in {"sampler", "batch_sampler"}]
+    collated = batch_of(machine, dict(given).get("collate_fn"), at, state)
+    if collated is not None:
+        items = tuple(_as_batch(item, result.obj) for item in collated.items)
+        state.set((result.obj, COLLATED), Tuple(items, trace=result.trace))
     nodes = [(name, node.at) for name, node in zip(LOADER_PARAMS, args.nodes, strict=False) if node is not None]
     nodes += [(name, node.at) for name, node in args.keyword_nodes.items()]
     machine.emit(
@@ -61,6 +80,16 @@ def random_split(machine: Calls, args: Args, at: int, state: State) -> Value:
         arguments=(("0", args.at(0, "dataset") or Scalar()),),
     )  # fmt: skip
     return Stream(ref, trace=ref.trace)
+
+
+def _as_batch(item: Value, loader: ObjectId) -> Value:
+    """A part of a batch, which comes out of a loader."""
+    return union(
+        replace(case, via=case.via | {loader}, is_batch=True)
+        if isinstance(case, Tensor)
+        else Tensor(via=frozenset({loader}), is_opaque=True, is_batch=True)
+        for case in item.cases
+    )
 
 
 def _constant_seed(machine: Calls, init: Value | None, at: int, state: State) -> Site | None:

@@ -1,0 +1,64 @@
+"""Padding: which tensors hold it, until something masks it.
+
+The mark lies in `via`. It is put on by ``pad_sequence``, goes on through what keeps the numbers, and ends where numbers
+are chosen by a mask, replaced, or computed anew.
+"""
+
+from __future__ import annotations
+
+from analyzer.engine.machine import Args
+from analyzer.engine.trace import Site
+from analyzer.engine.values import Const, Tensor, Unknown, Value, union
+from analyzer.records import dataclass, replace
+
+IGNORED = -100
+"""What `torch.nn.CrossEntropyLoss` ignores unless told otherwise."""
+_PADS = frozenset(["torch.nn.utils.rnn.pad_sequence"])
+_MASKS = frozenset(["masked_select", "masked_fill", "masked_fill_", "where", "pack_padded_sequence", "unpad_sequence"])
+
+
+@dataclass(frozen=True, slots=True)
+class Padded:
+    """The mark of a tensor that was padded at a site."""
+
+    site: Site
+
+
+def after_call(name: str, args: Args, result: Value, site: Site) -> Value:
+    """The result of a library call with its padding."""
+    if name in _PADS:
+        given = args.at(2, "padding_value")
+        is_ignored = given is not None and not (isinstance(given, Const) and given.value != IGNORED)
+        return unpadded(result) if is_ignored else padded(result, Padded(site))
+    return unpadded(result) if name.rsplit(".", 1)[-1] in _MASKS else result
+
+
+def padded(value: Value, mark: Padded) -> Value:
+    """The value with a mark."""
+    return union(
+        replace(case, via=case.via | {mark}) if isinstance(case, (Tensor, Unknown)) else case for case in value.cases
+    )
+
+
+def unpadded(value: Value) -> Value:
+    """The value without any."""
+    return union(
+        replace(case, via=without(case.via)) if isinstance(case, (Tensor, Unknown)) else case for case in value.cases
+    )
+
+
+def without(tags: frozenset[object]) -> frozenset[object]:
+    """The tags that are no padding."""
+    return frozenset(tag for tag in tags if not isinstance(tag, Padded)) if marks_in(tags) else tags
+
+
+def marks_in(tags: frozenset[object]) -> frozenset[Padded]:
+    """The padding among some tags."""
+    return frozenset(tag for tag in tags if isinstance(tag, Padded))
+
+
+def padding_of(value: Value | None) -> Padded | None:
+    """The padding that a tensor surely holds."""
+    cases = value.cases if value is not None else ()
+    found = [marks_in(case.via) if isinstance(case, Tensor) else frozenset() for case in cases]
+    return min(found[0], key=lambda mark: mark.site) if found and all(found) else None
