@@ -52,6 +52,9 @@ class PartialSeeding(Rule):
 
     def check(self, program: Program, report: Report) -> None:
         """A generator that is drawn from and not seeded, in a program that seeds another."""
+        speaks = any(b"seed" in (program.project.read(path) or b"") for path in program.modules)
+        if not speaks and not _trains_at_once(program):
+            return
         found = randomness(program)
         trains = _training(program)
         drawn = set(found.draws)
@@ -109,8 +112,8 @@ def _layer(program: Program, found: Randomness) -> Trace | None:
 
 def _note_none(program: Program, report: Report, found: Randomness) -> None:
     """A training script that seeds nothing."""
-    steps = [event for event in program.of(Step) if event.loops and _is_main(program, event)]
-    if not steps or next(program.of(Backward), None) is None:
+    steps = _trains_at_once(program)
+    if not steps:
         return
     draw = _first_draw(program, found)
     if draw is not None:
@@ -121,6 +124,12 @@ def _note_none(program: Program, report: Report, found: Randomness) -> None:
             gaps=[Gap.CONVENTION],
             severity=Severity.NOTE,
         )
+
+
+def _trains_at_once(program: Program) -> list[Step]:
+    """The steps of a script that trains when it is run."""
+    steps = [event for event in program.of(Step) if event.loops and _is_main(program, event)]
+    return steps if next(program.of(Backward), None) is not None else []
 
 
 def _is_main(program: Program, event: Event) -> bool:

@@ -7,8 +7,7 @@ from analyzer.engine.loading import dataset_kind, is_const
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap
 from analyzer.findings import Severity
-from analyzer.fixes.edits import InsertAfter, ReplaceText
-from analyzer.rules.base import DraftFix, Report, Rule
+from analyzer.rules.base import Report, Rule
 
 
 class UntunedDataLoader(Rule):
@@ -34,8 +33,8 @@ class UntunedDataLoader(Rule):
     data is in memory anyway or iterable (each worker would repeat it); about pinning in a program that names no GPU.
 
     ## Fix safety
-    Unsafe: the right number of workers depends on the machine, and datasets that hold open files or random state
-    behave differently in workers.
+    No automatic fix: the right number of workers depends on the machine, and datasets that hold open files or random
+    state behave differently in workers.
     """
 
     code = "PF401"
@@ -64,7 +63,6 @@ class UntunedDataLoader(Rule):
                 _message(missing),
                 because=[made.trace],
                 gaps=[Gap.CONVENTION],
-                fix=_fix(made, missing),
             )
 
 
@@ -85,21 +83,3 @@ def _message(missing: list[str]) -> str:
         "pin_memory": "copies to the GPU from pageable memory, because `pin_memory` is off",
     }
     return f"This loader {' and '.join(what[name] for name in missing)}."
-
-
-def _fix(made: LoaderMade, missing: list[str]) -> DraftFix | None:
-    """The arguments after the last one, or in place of the default that is written out."""
-    if not made.nodes:
-        return None
-    given = dict(made.nodes)
-    values = {"num_workers": "4", "pin_memory": "True"}
-    edits: list[InsertAfter | ReplaceText] = [
-        ReplaceText(given[name], values[name]) for name in missing if name in given
-    ]
-    new = "".join(f", {name}={values[name]}" for name in missing if name not in given)
-    if new:
-        edits.append(InsertAfter(made.nodes[-1][1], new))
-    last = made.nodes[-1][0]
-    if new and last in missing:
-        return None  # the last argument is both replaced and followed: the edits would touch
-    return DraftFix("Set workers and pinning", "unsafe", tuple(edits))
