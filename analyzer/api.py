@@ -46,16 +46,17 @@ def analyze(files: Files, targets: Sequence[str], options: Options | None = None
 
 
 def analyze_each(
-    files: Files, targets: Iterable[str], options: Options, report_on: Collection[str]
+    files: Files, targets: Iterable[str], options: Options, report_on: Collection[str], reads: set[str] | None = None
 ) -> Iterator[tuple[str, Report]]:
     """`analyze`, one target at a time, for a caller that hands targets out as it goes: each with what it shows.
 
     A target may show a finding in another file it reaches; those in `report_on` are kept. So the same finding can come
-    more than once, and the caller keeps the surest (`analyzer.findings.surest`).
+    more than once, and the caller keeps the surest (`analyzer.findings.surest`). `reads` holds, when a target is
+    reported, the files that its report was made from.
     """
     from analyzer import one_by_one
 
-    return one_by_one.analyze_each(files, targets, options, report_on)
+    return one_by_one.analyze_each(files, targets, options, report_on, reads)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

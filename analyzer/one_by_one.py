@@ -15,15 +15,17 @@ from analyzer.project import Project
 
 
 def analyze_each(
-    files: Files, targets: Iterable[str], options: Options, report_on: Collection[str]
+    files: Files, targets: Iterable[str], options: Options, report_on: Collection[str], reads: set[str] | None = None
 ) -> Iterator[tuple[str, Report]]:
     """Each target with what the program that starts there shows. Files are parsed once for all."""
     shown_in = frozenset(report_on)
     with quiet_collector():
         rules = [rule for rule in catalogue.rules() if wanted(rule, options)]
         tree = NotebookFiles(files)
-        sources = Sources(Project(tree))
+        sources = Sources(Project(tree, reads))
         for path in targets:
+            sources.project.touched.clear()
+            sources.project.touched.add(path)
             run = Run(tree, shown_in, rules)
             run.sources = sources
             run.all([path])

@@ -90,7 +90,8 @@ def verified(run: Run, files: Files) -> list[Finding]:
         if source is not None and any(item.fix for item in mine):
 
             def again(changed: bytes, path: str = path) -> Sequence[str] | None:
-                sources = run.sources.with_changed(Project(_Changed(files, path, changed)), path)
+                tree = _Changed(files, path, changed)
+                sources = run.sources.with_changed(Project(tree, run.sources.project.touched), path)
                 found: set[tuple[str, Site]] = set()
                 for entry in sorted(run.entries[path]):
                     drafts = drafted(sources, entry, run.rules, frozenset({path}), {})

@@ -19,12 +19,15 @@ _COMMENT = re.compile(rb"#[^\r\n]*")
 class Project:
     """The tree under analysis as importable modules."""
 
-    def __init__(self, files: Files) -> None:
+    def __init__(self, files: Files, touched: set[str] | None = None) -> None:
         self.files = files
+        self.touched: set[str] = set() if touched is None else touched
+        """The files that anything was asked of, also of those that are remembered: what a result depends on."""
         self._paths = frozenset(files.paths())
 
     def read(self, path: str) -> bytes | None:
         """The bytes of a file of the tree."""
+        self.touched.add(path)
         return self.files.read(path)
 
     def naming(self, name: str, but: str, also: re.Pattern[bytes]) -> Iterator[str]:

@@ -53,6 +53,7 @@ class Sources:
 
     def unit(self, path: str) -> ir.Unit | None:
         """The IR of a file; None, with a note, where it cannot be read."""
+        self.project.touched.add(path)
         if path not in self.units:
             self.units[path] = None
             self.units[path] = self._lowered(path)

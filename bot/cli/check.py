@@ -44,7 +44,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     change.add_argument("--diff", action="store_true", help="print what --fix would change, and change nothing")
     parser.add_argument("--unsafe", action="store_true", help="with --fix or --diff: also fixes that change behaviour")
     parser.add_argument("--jobs", type=int, metavar="N", help="analyse in N child processes (default: one per core)")
-    parser.add_argument("--no-cache", action="store_true", help="accepted; there is no cache yet")
+    parser.add_argument("--no-cache", action="store_true", help="neither use nor keep reports of earlier runs")
     parser.add_argument("--baseline", metavar="FILE", help="leave out the findings that FILE knows")
     parser.add_argument("--write-baseline", action="store_true", help="with --baseline: make FILE know what is found")
     parser.add_argument("--format", choices=FORMATS, default="terminal")
@@ -56,6 +56,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the report (or the diff) and say by the exit code how bad it is."""
     from bot.cli._fixing import fixed, unified_diff, write
+    from bot.isolate.cache import folder_for
     from bot.isolate.pool import Job, analyze_in_children
     from bot.sources.selection import select
 
@@ -64,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
     _tell_extensions()
     config = _config(selection)
     job = Job(root=selection.root, paths=selection.paths, targets=selection.targets, options=_options(args, config))
-    report = analyze_in_children(job, num_children)
+    report = analyze_in_children(job, num_children, cache_folder=None if args.no_cache else folder_for(selection.root))
     if args.fix or args.diff:
         changes = fixed(job, report, num_children, args.unsafe)
         if args.diff:

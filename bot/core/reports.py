@@ -34,7 +34,7 @@ def merged(reports: Iterable[Report]) -> Report:
     idle = {item for part in parts for item in part.idle} - busy
     return Report(
         num_files=sum(part.num_files for part in parts),
-        skipped=tuple(sorted(skipped, key=lambda item: item.path)),
+        skipped=tuple(sorted(skipped, key=lambda item: (item.path, item.reason))),
         findings=tuple(sorted(findings, key=lambda item: (item.span, item.rule))),
         suppressed=tuple(sorted(suppressed, key=lambda item: (item.path, item.line, item.rule))),
         idle=tuple(sorted(idle)),

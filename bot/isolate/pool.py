@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import queue
 import threading
 import time
@@ -9,11 +10,14 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from analyzer.api import Options
 from analyzer.errors import PreflightError
 from analyzer.findings import Report, Skipped
 from bot.core.reports import merged, report_from_json
+from bot.isolate.analysis import ListedFiles
+from bot.isolate.cache import ReportCache
 from bot.isolate.parent import Child, Died, Overdue, python_module
 
 _COMMAND = python_module("bot.isolate.analysis")
@@ -42,52 +46,75 @@ class Job:
     texts: Mapping[str, bytes] = field(default_factory=dict)
 
 
-def analyze_in_children(job: Job, num_children: int, limits: Limits | None = None) -> Report:
+def analyze_in_children(
+    job: Job, num_children: int, limits: Limits | None = None, cache_folder: Path | None = None
+) -> Report:
     """What `analyzer.api.analyze` says about the targets, whatever they do to the process that reads them.
 
-    Raises `PreflightError` where no child can be started at all.
+    The same whatever the number of children, and with reports of earlier runs from `cache_folder`. Raises
+    `PreflightError` where no child can be started at all.
     """
     if not job.targets:
         return Report(num_files=0, skipped=(), findings=())
+    cache = _cache(job, cache_folder)
+    done = {target: report for target in job.targets if cache and (report := cache.get(target))}
     waiting: queue.SimpleQueue[str] = queue.SimpleQueue()
     for target in job.targets:
-        waiting.put(target)
-    num_children = max(1, min(num_children, len(job.targets)))
+        if target not in done:
+            waiting.put(target)
+    num_children = max(1, min(num_children, len(job.targets) - len(done)))
     stop = threading.Event()
-    lanes = [_Lane(job, limits or Limits(), waiting, stop) for _ in range(num_children)]
+    lanes = [_Lane(job, limits or Limits(), waiting, stop, cache) for _ in range(num_children)]
     with ThreadPoolExecutor(num_children) as threads:
         try:
-            parts = [part for lane in [threads.submit(lane.run) for lane in lanes] for part in lane.result()]
+            for part in [threads.submit(lane.run) for lane in lanes]:
+                done.update(part.result())
         except BaseException:  # Ctrl-C, or a lane that could start no child: the others need not finish
             stop.set()
             for lane in lanes:
                 lane.kill()
             raise
-    return merged(parts)
+    return merged(done[target] for target in dict.fromkeys(job.targets) if target in done)
+
+
+def _cache(job: Job, folder: Path | None) -> ReportCache | None:
+    """None where texts stand in for files: they are analysed once."""
+    if folder is None or job.texts:
+        return None
+    listed = dict.fromkeys(json.dumps(part) for part in (sorted(job.paths), sorted(job.targets)))
+    return ReportCache(folder, job.options, listed, ListedFiles(job.root, job.paths, {}).read)
 
 
 class _Lane:
     """One child at a time, fed from the queue that all lanes share."""
 
-    def __init__(self, job: Job, limits: Limits, waiting: queue.SimpleQueue[str], stop: threading.Event) -> None:
+    def __init__(
+        self,
+        job: Job,
+        limits: Limits,
+        waiting: queue.SimpleQueue[str],
+        stop: threading.Event,
+        cache: ReportCache | None,
+    ) -> None:
         self._job = job
         self._limits = limits
         self._waiting = waiting
         self._stop = stop
+        self._cache = cache
         self._hidden: dict[str, str] = {}
         self._child: Child | None = None
         self._deaths_in_a_row = 0
 
-    def run(self) -> list[Report]:
+    def run(self) -> dict[str, Report]:
         """The reports of the targets this lane took."""
-        parts = []
+        parts = {}
         try:
             while not self._stop.is_set():
                 try:
                     target = self._waiting.get_nowait()
                 except queue.Empty:
                     break
-                parts.append(self._survive(target))
+                parts[target] = self._survive(target)
         finally:
             self._end_child()
         return parts
@@ -139,8 +166,16 @@ class _Lane:
         while True:
             document = child.receive(deadline)
             if "report" in document:
+                self._remember(target, document)
                 return report_from_json(document["report"])
             at.append(document["at"])
+
+    def _remember(self, target: str, document: Mapping[str, Any]) -> None:
+        """Keep a report for the next run, unless files were hidden from it or a bug of ours shortened it."""
+        skipped = document["report"]["skipped"]
+        is_whole = not self._hidden and not any("internal error" in item["reason"] for item in skipped)
+        if self._cache is not None and is_whole and document["reads"] is not None:
+            self._cache.put(target, document["reads"], document["report"])
 
     def _start(self) -> Child:
         job, options = self._job, self._job.options

@@ -1,0 +1,142 @@
+"""A report of an earlier run counts only where it would be the same today; what is damaged is no entry."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from analyzer.api import Options
+from analyzer.findings import Confidence, Report
+from bot.isolate import cache, pool
+from bot.isolate.cache import folder_for
+from bot.isolate.pool import Job, analyze_in_children
+from tests.bot.isolate.test_pool import BUGGY, job
+
+HELPER = "kept = []\n\n\ndef keep(item):\n    kept.append(item)\n"
+CALLER = BUGGY.replace("outputs.append", "keep").replace("outputs = []", "from keep import keep")
+Kept = tuple[Job, Path]
+
+
+def text(report: Report) -> str:
+    return json.dumps(report.to_json())
+
+
+def remembered(work: Job, folder: Path) -> set[str]:
+    """The targets whose reports would be taken from the cache."""
+    found = pool._cache(work, folder)
+    assert found is not None
+    return {target for target in work.targets if found.get(target) is not None}
+
+
+@pytest.fixture(scope="module")
+def first(tmp_path_factory: pytest.TempPathFactory) -> Kept:
+    """A tree, and the cache after one run."""
+    folder = tmp_path_factory.mktemp("first")
+    (folder / "tree").mkdir()
+    files = {"keep.py": HELPER, "train.py": CALLER, "other.py": BUGGY, "plain.py": "x = 1\n"}
+    work = job(folder / "tree", files)
+    analyze_in_children(work, 1, cache_folder=folder / "cache")
+    return work, folder / "cache"
+
+
+@pytest.fixture
+def kept(first: Kept, tmp_path: Path) -> Kept:
+    """A copy of `first` to change."""
+    work, folder = first
+    shutil.copytree(work.root, tmp_path / "tree")
+    shutil.copytree(folder, tmp_path / "cache")
+    return replace(work, root=tmp_path / "tree"), tmp_path / "cache"
+
+
+def test_cached_parallel_and_plain_runs_say_the_same(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    work, folder = kept
+    plain = text(analyze_in_children(work, 1))
+    assert '"other.py"' in plain
+    assert text(analyze_in_children(work, 3)) == plain
+    monkeypatch.setattr(pool, "_COMMAND", ("false",))  # no child is needed
+    assert text(analyze_in_children(work, 2, cache_folder=folder)) == plain
+
+
+def test_a_change_costs_what_was_made_from_the_file(kept: Kept) -> None:
+    """``train.py`` imports ``keep.py``; callers of a function that nobody calls are looked for in every file."""
+    work, folder = kept
+    assert remembered(work, folder) == set(work.targets)
+    (work.root / "keep.py").write_text("y = 2\n")
+    assert remembered(work, folder) == {"plain.py"}
+
+
+def test_a_file_that_is_gone_is_a_change(kept: Kept) -> None:
+    work, folder = kept
+    (work.root / "plain.py").unlink()
+    assert "plain.py" not in remembered(work, folder)
+
+
+def test_options_and_the_list_of_files_are_part_of_the_question(first: Kept) -> None:
+    work, folder = first
+    others = [
+        replace(work, options=Options(min_confidence=Confidence.CERTAIN)),
+        replace(work, options=Options(ignore=frozenset({"PF101"}))),
+        replace(work, options=Options(select=frozenset({"PF101"}))),
+        replace(work, paths=[path for path in work.paths if path != "keep.py"]),
+        replace(work, targets=["train.py"]),
+    ]
+    assert [remembered(other, folder) for other in others] == [set()] * len(others)
+
+
+DAMAGES: list[Callable[[bytes], bytes]] = [
+    lambda old: b"",
+    lambda old: old[:-10],
+    lambda old: old.replace(b"reads", b"reabs"),
+    lambda old: b"\xff" + old,
+    lambda old: cache._digest(b"[]").encode() + b"\n[]",
+    lambda old: cache._digest(b'{"reads": {}, "report": {}}').encode() + b'\n{"reads": {}, "report": {}}',
+]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_entry_is_none(kept: Kept, damage: Callable[[bytes], bytes]) -> None:
+    work, folder = kept
+    entries = [place for place in folder.rglob("*") if place.is_file()]
+    assert len(entries) == len(work.targets)
+    for place in entries:
+        place.write_bytes(damage(place.read_bytes()))
+    assert remembered(work, folder) == set()
+
+
+def test_another_engine_asks_again(first: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache, "engine", lambda: "another")
+    assert remembered(*first) == set()
+
+
+def test_the_oldest_entries_go_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache, "_MAX_ENTRIES", 2)
+    for number in range(5):
+        (tmp_path / str(number)).write_text("")
+        os.utime(tmp_path / str(number), (number, number))
+    cache._thin_out(tmp_path)
+    assert sorted(place.name for place in tmp_path.iterdir()) == ["3", "4"]
+
+
+def test_the_folder_is_the_users_and_outside_the_tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert folder_for(tmp_path / "tree") == tmp_path / "cache" / "preflight"
+    assert folder_for(tmp_path) is None
+    os.chmod(tmp_path / "cache" / "preflight", 0o777)
+    assert folder_for(tmp_path / "tree") is None
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file" / "below"))
+    (tmp_path / "file").write_text("")
+    assert folder_for(tmp_path / "tree") is None
+
+
+def test_a_cache_that_cannot_be_written_costs_nothing(first: Kept, tmp_path: Path) -> None:
+    (tmp_path / "cache").write_text("a file")
+    broken = pool._cache(first[0], tmp_path / "cache")
+    assert broken is not None
+    broken.put("train.py", {}, {})
+    assert broken.get("train.py") is None
