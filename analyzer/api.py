@@ -147,10 +147,15 @@ def cell_lines(source: bytes) -> dict[int, tuple[str, ...]]:
 def imported_paths(source: bytes, path: str, known: Collection[str]) -> list[str]:
     """The files of the tree that `source` imports (relative, absolute, ``src/`` layouts), by a cheap text scan.
 
-    For callers that must fetch files before an analysis; over-approximates a little, never executes anything.
+    For callers that must fetch files before an analysis; over-approximates a little, never executes anything. Raises
+    `InputError` for a broken notebook.
     """
     from analyzer import project
 
+    if path.endswith(".ipynb"):
+        from analyzer.notebooks.program import read
+
+        source = read(source).source
     return project.imported_paths(source, path, known)
 
 

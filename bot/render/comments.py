@@ -22,9 +22,10 @@ def comment_body(finding: Finding, fingerprint: str, links: Links, change: Sugge
 
     The marker stands first, so that no cut can take it away.
     """
+    cell = f" · cell {finding.cell.number}, line {finding.cell.start.line}" if finding.cell else ""
     parts = [
         FINGERPRINT_MARKER.format(fingerprint),
-        f"**{finding.rule} {escape(finding.name)}** · {finding.severity.value} · {_HOW_SURE[finding.confidence]}",
+        f"**{finding.rule} {escape(finding.name)}** · {finding.severity.value} · {_HOW_SURE[finding.confidence]}{cell}",
         prose(finding.message),
         _why(finding, links),
         _what_to_do(finding, change),

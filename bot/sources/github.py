@@ -82,7 +82,7 @@ class LazyTree:
     def mentioned(self, path: str) -> Collection[str]:
         """The files of the tree that one of its files imports or names."""
         content = self._bytes[path]
-        if path.endswith(".py"):
+        if path.endswith((".py", ".ipynb")):
             try:
                 return imported_paths(content, path, self.listing.files.keys())
             except Exception:  # noqa: BLE001  per file: a hint of what else to fetch must not lose the review

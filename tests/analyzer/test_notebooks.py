@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analyzer.api import Options, analyze, applied, cell_lines
+from analyzer.api import Options, analyze, applied, cell_lines, imported_paths
 from analyzer.errors import InputError
 from analyzer.findings import Finding, Report
 from analyzer.notebooks.program import read
@@ -179,6 +179,14 @@ def test_tabs_before_spaces_are_read_and_keep_their_columns() -> None:
     assert applied(raw, finding.fix.edits) == raw.replace(b"total += loss ", b"total += loss.detach() ")
     twice = notebook([code(SETUP), code(shifted.replace("\t        opt.zero_grad()\n", ""))])
     assert [item.fix for item in report(twice).findings if item.rule == "PF201"] == [None]
+
+
+def test_imports_of_a_notebook_are_followed() -> None:
+    raw = notebook([code("%cd ..\nfrom lib import net\nimport helpers")])
+    assert imported_paths(raw, "nb/a.ipynb", {"lib/net.py", "nb/helpers.py", "other.py"}) == [
+        "lib/net.py",
+        "nb/helpers.py",
+    ]
 
 
 def test_comments_in_cells_suppress() -> None:

@@ -60,6 +60,12 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def documented(name: str) -> Any:
+    """The file that docs/ci.md tells a user to write."""
+    blocks = re.findall(r"```yaml\n# (\S+)\n(.*?)```", (ROOT / "docs" / "ci.md").read_text(), re.DOTALL)
+    return yaml.safe_load(dict(blocks)[name])
+
+
 def project(folder: Path, source: str) -> Path:
     """Somebody's repository, with folders that have the names of our packages."""
     folder.mkdir()
@@ -77,8 +83,8 @@ def project(folder: Path, source: str) -> Path:
 
 def test_the_hook_stops_a_commit_with_a_bug_and_lets_the_fixed_one_pass(checkout: Path, tmp_path: Path) -> None:
     theirs = project(tmp_path / "theirs", BUGGY)
-    hook = {"id": "preflight", "args": ["--fail-on", "warning"]}
-    config = {"repos": [{"repo": str(checkout), "rev": git("rev-parse", "HEAD", cwd=checkout), "hooks": [hook]}]}
+    config = documented(".pre-commit-config.yaml")
+    config["repos"][0] |= {"repo": str(checkout), "rev": git("rev-parse", "HEAD", cwd=checkout)}
     (theirs / ".pre-commit-config.yaml").write_text(yaml.safe_dump(config))
     cells = [{"cell_type": "code", "source": BUGGY}]
     (theirs / "train.ipynb").write_text(json.dumps({"nbformat": 4, "metadata": {}, "cells": cells}))
@@ -162,6 +168,10 @@ def test_the_action_annotates_summarises_writes_sarif_and_fails_as_told(runner: 
     assert outputs["check"]["findings"] == "1"
     sarif = json.loads(Path(outputs["check"]["sarif"]).read_text())
     assert [item["ruleId"] for item in sarif["runs"][0]["results"]] == ["PF204"]
+    step = documented(".github/workflows/preflight.yml")["jobs"]["check"]["steps"][-1]
+    assert step["uses"].startswith("preflight-bot/preflight/deploy/action@")
+    (theirs / "src").mkdir()
+    assert runner.run(theirs, **step["with"])[0] == 1
     assert runner.run(theirs, fail_on="never")[0] == 0
     assert runner.run(theirs, ignore="PF204")[0] == 0
     assert runner.run(theirs, paths="analyzer\nbot\n")[0] == 0
