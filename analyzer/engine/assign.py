@@ -112,6 +112,7 @@ class Assignments(Calls):
 
     def assign_item(self, target: ir.Subscript, value: Value, state: State, at: int) -> None:
         receiver, index = self.evaluate(target.value, state), self.evaluate(target.index, state)
+        self.note_change(receiver)
         if padding_of(receiver) is not None and isinstance(target.value, ir.Name):
             self.assign(target.value, unpadded(receiver), state, at)  # ``y[y == pad] = -100``
         for case in receiver.cases:

@@ -238,6 +238,8 @@ class Calls(Forwards):
 
     def method_result(self, method: Method, args: Args, at: int, state: State) -> Value:
         receiver, kind = method.receiver, self.receiver_kind(method.receiver)
+        if method.name.endswith("_") and kind == "Tensor":
+            self.note_change(receiver)
         self.saw(f"*.{method.name}", args, at, receiver)
         self.callbacks(args, at, state)
         special = overlays.method(kind, method.name)

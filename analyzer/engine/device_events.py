@@ -29,3 +29,13 @@ class Sync(Event):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clock(Event):
     """The time is read: a wait before it is a measurement."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transfer(Event):
+    """A tensor that was made in the host's memory is copied to an accelerator. `made_under`: the loops around the place
+    where it was made; `in_pass`: the copy is a part of a forward pass."""
+
+    made_at: Site
+    made_under: tuple[object, ...]
+    in_pass: bool

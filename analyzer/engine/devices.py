@@ -11,7 +11,8 @@ from analyzer.engine.values import Const, Device, External, Tensor, Tuple, Unkno
 from analyzer.knowledge.schema import Row
 from analyzer.records import replace
 
-_MOVES = {"Tensor.cuda", "Tensor.to", "Tensor.cpu"}
+MOVES = frozenset({"Tensor.cuda", "Tensor.to", "Tensor.cpu"})
+"""Methods whose arguments say where a tensor goes."""
 
 
 def named_device(value: Value | None) -> Device | None:
@@ -65,7 +66,7 @@ def located(
 
 
 def _place(row: Row, incoming: Sequence[Value], args: Args) -> Device:
-    if row.name in _MOVES:
+    if row.name in MOVES:
         moved = moved_to(row.name, args)
         return device_of(incoming[:1]) if moved is None else moved
     asked = named_device(args.keywords.get("device"))

@@ -169,7 +169,8 @@ class Lookups(Uses):
         if isinstance(case, Ref):
             return self.container_item(case, index, at, state)
         if isinstance(case, Tensor) and (case.birth or case.is_synthetic):
-            return replace(case, birth=None, is_synthetic=False)
+            is_table = self.in_pass and is_slice(index)  # a slice of a table, as long as the input
+            case = replace(case, birth=case.birth if is_table else None, is_synthetic=False)
         if isinstance(case, (Tensor, Unknown)):
             return shapes.item(case, index)
         if isinstance(case, Const) and isinstance(index, Const):
@@ -222,7 +223,7 @@ class Lookups(Uses):
         if isinstance(case, Parameters):
             return Tensor("yes", param_of=case.modules, device="model", trace=case.trace)
         if isinstance(case, Tensor):
-            return case
+            return replace(case, birth=None) if case.birth else case
         if isinstance(case, Ref):
             return self.object_element(case, at, state)
         if isinstance(case, (Const, Scalar)):
@@ -280,3 +281,11 @@ class Lookups(Uses):
         if isinstance(case.receiver, Unknown):
             return case.receiver
         return unseen(f"`.{case.name}` is not defined in code that was read", self.site(at))
+
+
+def is_slice(index: Value) -> bool:
+    """``:n``, or several of these and constants."""
+    parts = index.items if isinstance(index, Tuple) else (index,)
+    return any(isinstance(part, Scalar) and part.kind == "slice" for part in parts) and all(
+        isinstance(part, (Scalar, Const)) for part in parts
+    )

@@ -77,6 +77,9 @@ class Frame:
 class Machine(ABC):
     """The context of an interpretation."""
 
+    statement: Site | None = None
+    """The call whose result the statement in progress throws away."""
+
     def __init__(self, project: Project, knowledge: Knowledge, budget: int) -> None:
         self.project = project
         self.knowledge = knowledge
@@ -100,8 +103,8 @@ class Machine(ABC):
         self.called: set[tuple[str, int]] = set()
         self.heads: dict[object, State] = {}
         self.constants: dict[ir.Constant, Value] = {}
-        self.statement: Site | None = None
-        """The call whose result the statement in progress throws away."""
+        self.changed: dict[Site, set[tuple[Loop, ...]]] = {}
+        """The loops under which tensors were changed in place, by where they were made."""
         self.emptied: dict[ObjectId, set[tuple[Loop, ...]]] = {}
         self.switches: dict[Trace, int] = {}
         """Every switch of a mode so far and its number."""
@@ -167,6 +170,12 @@ class Machine(ABC):
             if isinstance(case, Tensor) and case.device in {"accelerator", "model"}:
                 self.emit(Sync, at, case.trace, how=how, value=case)
                 return
+
+    def note_change(self, value: Value) -> None:
+        """A tensor is changed in place."""
+        for case in value.cases:
+            if isinstance(case, Tensor) and case.birth:
+                self.changed.setdefault(case.birth[0], set()).add(self.loops)
 
     def cut_off(self, since: int, unfinished: tuple[Loop, ...] | None = None) -> None:
         """What was not followed to its end shows no absence: of the events from `since` on, those that accuse because

@@ -249,6 +249,18 @@ class Program(Interpreter):
                 found = node
         return found
 
+    def is_kept(self, site: Site) -> bool:
+        """Whether the value of an expression replaces an attribute (``self.table = self.table.to(device)``)."""
+        function = self.function_around(site)
+        nodes = walk(function.body, into_functions=False) if function is not None else ()
+        return any(
+            isinstance(node, ir.Assign)
+            and node.value is not None
+            and node.value.at == site.at
+            and any(isinstance(target, ir.Attribute) for target in node.targets)
+            for node in nodes
+        )
+
     def disjoint(self, one: frozenset[ObjectId], other: frozenset[ObjectId]) -> bool:
         """Whether two known sets of modules share none."""
         return bool(one) and bool(other) and not one & other

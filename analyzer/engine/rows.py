@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from analyzer.engine import measures, padding, shapes
 from analyzer.engine.activations import after
-from analyzer.engine.devices import located
+from analyzer.engine.device_events import Transfer
+from analyzer.engine.devices import MOVES, located, moved_to
 from analyzer.engine.effects import Effects
 from analyzer.engine.events import Loss
 from analyzer.engine.graphs import combine, roots_of
@@ -57,6 +58,8 @@ class Rows(Effects):
         if row.expects:
             self.loss(row, name, args, at)
         inputs = args.all() if receiver is None else (receiver, *args.all())
+        if receiver is not None and row.name in MOVES:
+            inputs = (receiver,)  # a device has no graph
         if row.graph == "none" or row.returns == "scalar":
             self.leaves_graph(inputs, at)
         if row.returns in {"tensor", "values and indices"}:
@@ -200,7 +203,16 @@ class Rows(Effects):
     def tensor_result(self, row: Row, inputs: tuple[Value, ...], at: int, state: State, args: Args) -> Value:
         incoming = [case for value in inputs for case in self.deep(value, state) if isinstance(case, (Tensor, Unknown))]
         value = self.computed(row, inputs, incoming, at, state, args)
+        if row.name in MOVES:
+            self.note_transfer(row.name, inputs[0], args, at)
         return located(row, value, incoming, args, (self.site(at), tuple(loop.key for loop in self.loops)))
+
+    def note_transfer(self, name: str, value: Value, args: Args, at: int) -> None:
+        """A tensor moves: a copy, where it was in the host's memory."""
+        made = {case.birth for case in value.cases if isinstance(case, Tensor) and case.device == "host"}
+        birth = made.pop() if len(made) == 1 and len(value.cases) == 1 else None
+        if birth is not None and (self.loops or self.in_pass) and moved_to(name, args) == "accelerator":
+            self.emit(Transfer, at, None, made_at=birth[0], made_under=birth[1], in_pass=self.in_pass)
 
     def computed(
         self, row: Row, inputs: tuple[Value, ...], incoming: list[Tensor | Unknown], at: int, state: State, args: Args

@@ -1,0 +1,94 @@
+"""PF403 repeated-transfer."""
+
+from __future__ import annotations
+
+from analyzer.engine.device_events import Transfer
+from analyzer.engine.events import Backward, Forward, Loop
+from analyzer.engine.program import Program, nest_key
+from analyzer.engine.trace import Gap, start
+from analyzer.findings import Severity
+from analyzer.rules.base import Report, Rule
+
+
+class RepeatedTransfer(Rule):
+    """The same tensor is copied from the host to the device in every iteration.
+
+    ## Why it matters
+    A copy out of ordinary host memory waits for the device and runs at the speed of the bus. Class weights, masks and
+    positional tables do not change: one copy before the loop is enough.
+
+    ## Example
+    ```python
+    weights = torch.tensor([0.2, 0.8])
+    for x, y in loader:
+        loss = F.cross_entropy(model(x.to(device)), y.to(device), weight=weights.to(device))
+        loss.backward()
+    ```
+
+    ## Use instead
+    ```python
+    weights = torch.tensor([0.2, 0.8], device=device)
+    ```
+    In a module, ``self.register_buffer("table", table)``: the table moves with the module.
+
+    ## When it stays quiet
+    For data that is new in every iteration (batches, observations, noise, slices and rows of a data set), for a tensor
+    that is changed inside the loop or replaced by its copy (the next ``.to()`` finds it there), under
+    ``step % n == 0``, and outside of loops that run a model.
+
+    ## Fix safety
+    No automatic fix: the copy belongs where the tensor is made, which may be another function.
+    """
+
+    code = "PF403"
+    name = "repeated-transfer"
+    alias = "TG013"
+    severity = Severity.WARNING
+    since = "0.1"
+
+    def check(self, program: Program, report: Report) -> None:
+        """A copy of a tensor that was made outside the loop over steps around the copy and does not change in it."""
+        transfers = list(program.of(Transfer))
+        events = [*program.of(Backward), *(each for each in program.of(Forward) if program.has_parameters(each))]
+        running = program.nests_with(events) if transfers else frozenset()
+        for transfer in transfers:
+            if any(guard.is_periodic for guard in transfer.guards):
+                continue
+            loops = _repeated_over(transfer, running)
+            is_table = not transfer.loops and transfer.in_pass and _is_made_elsewhere(program, transfer)
+            if not (loops or is_table) or _changes(program, transfer, loops):
+                continue
+            made = start(transfer.made_at, "made in the host's memory here, once")
+            report(
+                transfer.site,
+                f"`{program.sources.text(transfer.site)}` {{does copy}} the same tensor to the device in every "
+                f"{'iteration' if loops else 'forward pass'}: nothing changes it in between. "
+                f"{'Copy it once, before the loop.' if loops else 'Register it as a buffer, so that it moves once.'}",
+                because=[made, *(loop.trace for loop in loops[:1]), transfer.trace],
+                gaps=[Gap.CONVENTION] if is_table or transfer.guards else [],
+            )
+
+
+def _repeated_over(transfer: Transfer, running: frozenset[tuple[object, ...]]) -> tuple[Loop, ...]:
+    """The loops inside of which the tensor is copied but not made, where their iterations run a model."""
+    made = transfer.made_under
+    shared = 0
+    while shared < min(len(made), len(transfer.loops)) and made[shared] == transfer.loops[shared].key:
+        shared += 1
+    inner = transfer.loops[shared:]
+    kinds = {loop.kind for loop in inner}
+    is_step = any(nest_key(transfer.loops[: shared + depth]) in running for depth in range(1, len(inner) + 1))
+    return inner if is_step and kinds & {"data", "range", "while", "framework"} else ()
+
+
+def _is_made_elsewhere(program: Program, transfer: Transfer) -> bool:
+    """Whether a forward pass copies what another method made, and does not keep the copy."""
+    made, here = program.function_around(transfer.made_at), program.function_around(transfer.site)
+    is_other = made is not None and made is not here and transfer.made_at.path == transfer.site.path
+    return is_other and not program.is_kept(transfer.site)
+
+
+def _changes(program: Program, transfer: Transfer, loops: tuple[Loop, ...]) -> bool:
+    """Whether something in the loops changes the tensor in place."""
+    keys = {loop.key for loop in loops}
+    return any(loop.key in keys for nest in program.changed.get(transfer.made_at, ()) for loop in nest)
