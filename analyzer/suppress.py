@@ -53,7 +53,7 @@ class _Comments:
 
 def apply(path: str, source: bytes, findings: Sequence[Finding]) -> tuple[tuple[Finding, ...], tuple[Suppressed, ...]]:
     """The findings that stay, and a record of each one that a comment in `source` hides."""
-    if not findings or not re.search(rb"noqa|preflight", source, re.I):
+    if not findings or not _may_excuse(source):
         return tuple(findings), ()
     comments = _read(source)
     kept: list[Finding] = []
@@ -75,7 +75,7 @@ def excuses(
     `findings` are those of every confidence; `rules` are those that ran, where not all did: a comment about another
     one may have its use. ``noqa`` is judged by our own codes only.
     """
-    if not _HINT.search(source):
+    if not _may_excuse(source) or not _HINT.search(source):
         return [], []
     comments = _read(source)
     used: set[tuple[Comment, str]] = set()
@@ -90,6 +90,12 @@ def excuses(
         mine = (word for word in words if comment.source != "noqa" or _OWN_CODE.fullmatch(word))
         idle += [word_at for word in mine if (word_at := (comment, word)) not in used and (ran is None or word in ran)]
     return sorted(_excuse(path, *item) for item in idle), sorted(_excuse(path, *item) for item in used)
+
+
+def _may_excuse(source: bytes) -> bool:
+    """Most files say no, and a search for plain bytes is ten times faster than for a pattern."""
+    lowered = source.lower()
+    return b"noqa" in lowered or b"preflight" in lowered
 
 
 def _excuse(path: str, comment: Comment, word: str) -> Excuse:
