@@ -127,7 +127,7 @@ class Containers(Operations):
         trace = start(self.site(at), note, Gap.CONVENTION) if is_guess else iterable.trace or start(self.site(at), note)
         over = drawn_from(iterable)
         if any(self.objects[obj].kind == "Loader" for obj in over):
-            self.emit(LoaderIterated, at, None, loaders=over)
+            self.emit(LoaderIterated, at, start(self.site(at), "the loader is drawn from anew here"), loaders=over)
         bound = iterable.bound if isinstance(iterable, Counting) else None
         return Loop(
             self.site(at),

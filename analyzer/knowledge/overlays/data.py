@@ -157,7 +157,7 @@ def iterator_made(machine: Calls, args: Args, at: int, state: State, result: Val
     """``iter(loader)`` starts to draw from it."""
     loaders = frozenset(case.obj for arg in args.positional[:1] for case in arg.cases if isinstance(case, Ref))
     if any(machine.objects[obj].kind == "Loader" for obj in loaders):
-        machine.emit(LoaderIterated, at, None, loaders=loaders)
+        machine.emit(LoaderIterated, at, start(machine.site(at), "the loader is drawn from anew here"), loaders=loaders)
 
 
 def spawn(machine: Calls, args: Args, at: int, state: State) -> Value:
