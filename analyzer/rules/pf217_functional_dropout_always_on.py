@@ -1,0 +1,138 @@
+"""PF217 functional-dropout-always-on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from analyzer.engine.mode_events import Dropped
+from analyzer.engine.program import Program
+from analyzer.engine.trace import Gap
+from analyzer.findings import Severity
+from analyzer.fixes.edits import InsertAfter
+from analyzer.rules.base import DraftFix, Report, Rule
+from analyzer.syntax import ir
+from analyzer.syntax.scope import walk
+
+
+class FunctionalDropoutAlwaysOn(Rule):
+    """Dropout as a function does not know the mode of the module.
+
+    ## Why it matters
+    ``F.dropout(x, p)`` has ``training=True`` as its default: ``model.eval()`` does not turn it off. Predictions are
+    random, metrics too low, and two runs over the same data differ. The same holds for the rate given to
+    ``scaled_dot_product_attention`` and for a dropout layer made inside ``forward``, which is born in training mode.
+
+    ## Example
+    ```python
+    def forward(self, x):
+        x = F.dropout(F.relu(self.fc1(x)), 0.5)
+        return self.fc2(x)
+    ```
+
+    ## Use instead
+    ```python
+    def forward(self, x):
+        x = F.dropout(F.relu(self.fc1(x)), 0.5, training=self.training)
+        return self.fc2(x)
+    ```
+
+    ## When it stays quiet
+    When ``training`` is given, also as ``True``; when the function asks for ``training`` itself; with a rate of zero;
+    outside modules; where the caller decides by an argument.
+
+    ## Fix safety
+    Unsafe: evaluation gives other results, which is the point.
+    """
+
+    code = "PF217"
+    name = "functional-dropout-always-on"
+    severity = Severity.ERROR
+    since = "0.1"
+
+    def check(self, program: Program, report: Report) -> None:
+        """A dropout in a module, in a function that nowhere asks for the mode."""
+        for event in program.of(Dropped):
+            function = program.function_around(event.site)
+            if function is None or any(_asks_for_mode(node) for node in _functions(program, event, function)):
+                continue
+            if event.how == "layer" and not _is_used_here(function, event):
+                continue
+            report(
+                event.site,
+                _MESSAGES[event.how].format(callee=event.callee),
+                because=[event.trace],
+                gaps=[Gap.UNSEEN] if _is_chosen(event, function) else [Gap.CONVENTION],
+                fix=_fix(event),
+            )
+
+
+_MESSAGES = {
+    "function": "`{callee}` without `training=` {{does drop}} out in evaluation as well: `eval()` does not reach it. "
+    "Pass `training=self.training`.",
+    "attention": "`{callee}` {{does drop}} out at this rate in evaluation as well: `eval()` does not reach it. Pass "
+    "the rate `if self.training else 0.0`.",
+    "layer": "This `{callee}` is made anew in every forward pass, in training mode: it {{does drop}} out in evaluation "
+    "as well. Make it in `__init__`.",
+}
+
+
+def _functions(program: Program, event: Dropped, function: ir.FunctionDef) -> Iterator[ir.FunctionDef]:
+    """The function that drops out, and those that call it on the way (``if self.training: x = self.augment(x)``)."""
+    yield function
+    for call in event.calls[1:]:
+        around = program.function_around(call)
+        if around is not None:
+            yield around
+
+
+def _asks_for_mode(function: ir.FunctionDef) -> bool:
+    """Whether a function reads ``.training`` for something other than to hand it on as an argument."""
+    handed: set[int] = set()
+    asked: set[int] = set()
+    for node in walk(function.body, into_functions=True):
+        if isinstance(node, ir.Call):
+            handed |= {arg.value.at for arg in node.args if isinstance(arg.value, ir.Attribute)}
+        elif isinstance(node, ir.Attribute) and node.attr == "training":
+            asked.add(node.at)
+    return bool(asked - handed)
+
+
+def _is_used_here(function: ir.FunctionDef, event: Dropped) -> bool:
+    """Whether a layer is called where it is made, or bound to a variable of the function."""
+    for node in walk(function.body, into_functions=True):
+        if isinstance(node, ir.Call) and node.callee.at == event.site.at:
+            return True
+        if isinstance(node, ir.Assign) and node.value is not None and node.value.at == event.site.at:
+            return isinstance(node.targets[0], ir.Name)
+    return False
+
+
+def _is_chosen(event: Dropped, function: ir.FunctionDef) -> bool:
+    """Whether an argument of the function decides: about the branch, or about the rate."""
+    params = {param.name for param in function.params} - {event.owner}
+    wanted = {guard.site.at for guard in event.guards if guard.site.path == event.site.path}
+    for node in walk(function.body, into_functions=True):
+        if isinstance(node, ir.If) and node.at in wanted and _names(node.test) & params:
+            return True
+        if isinstance(node, ir.Call) and node.at == event.site.at:
+            rates = [arg.value for arg in node.args if arg.value.at == event.rate_at]
+            if any(_names(rate) & params for rate in rates):
+                return True
+    return False
+
+
+def _names(expr: ir.Expr) -> set[str]:
+    found = walk((ir.Evaluate(expr.at, expr),), into_functions=False)
+    return {node.id for node in found if isinstance(node, ir.Name)}
+
+
+def _fix(event: Dropped) -> DraftFix | None:
+    if event.owner is None:
+        return None
+    flag = f"{event.owner}.training"
+    if event.how == "function" and event.last_at is not None:
+        return DraftFix(f"Pass `training={flag}`", "unsafe", (InsertAfter(event.last_at, f", training={flag}"),))
+    if event.how == "attention" and event.rate_at is not None:
+        edit = InsertAfter(event.rate_at, f" if {flag} else 0.0")
+        return DraftFix("No dropout in evaluation", "unsafe", (edit,))
+    return None
