@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from analyzer.engine import measures
+from analyzer.engine import measures, weights
 from analyzer.engine.calls import Calls
 from analyzer.engine.events import Clear, Store
 from analyzer.engine.graphs import carries
@@ -89,6 +89,7 @@ class Assignments(Calls):
                 obj = case.obj if isinstance(case, Ref) else case.scope
                 self.replaced(state.get((obj, target.attr)), value)
                 self.note_layer(obj, target.attr, value, state, at)
+                weights.kept(self, obj, target.attr, value, at, state)
                 state.set((obj, target.attr), value)
             elif isinstance(case, Tensor) and target.attr == "requires_grad" and truth(value) is False:
                 for module in case.param_of:

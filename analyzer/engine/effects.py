@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from analyzer.engine import measures, modes
+from analyzer.engine import measures, modes, weights
 from analyzer.engine.data_events import Drawn, Seeded
 from analyzer.engine.evaluate import Expressions
 from analyzer.engine.events import Backward, CallSeen, Clear, Escape, Step
@@ -99,6 +99,7 @@ class Effects(Expressions):
         obj = self.obj(ref)
         trace = start(self.site(at), "the optimizer steps here", obj.trace.gap)
         modules = self.with_parts(obj.modules, state)
+        weights.trained(self, modules, trace, state)
         scaled = TRI[state.flag(*SCALED)]
         state.set(FRESH, FALSE)
         state.set(SCALED, FALSE)
@@ -148,6 +149,7 @@ class Effects(Expressions):
 
     def call_unseen(self, callee: Value, args: Args, at: int, state: State, reason: str) -> Value:
         """The result is unknown; the arguments may be stepped, cleared, kept or detached: marked, never assumed."""
+        weights.handed_to_training(self, args, at, state)
         given = [case for arg in args.all() for case in self.deep(arg, state)]
         if isinstance(callee, Method) and not isinstance(callee.receiver, External):
             given += self.deep(callee.receiver, state)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from analyzer.engine import weights
 from analyzer.engine.binding import Binding
 from analyzer.engine.events import Escape
 from analyzer.engine.hooks import argument
@@ -164,6 +165,7 @@ class Functions(Binding):
     def returned(self, value: Value, at: int, state: State) -> None:
         """What an entry returns goes to a caller that was not seen."""
         cases = self.deep(value, state)
+        weights.used(self, value, "return", at, state)
         objects = frozenset(case.obj for case in cases if isinstance(case, Ref))
         roots = frozenset(root for case in cases if isinstance(case, (Tensor, Unknown)) for root in case.roots)
         via = frozenset(tag for case in cases if isinstance(case, (Tensor, Unknown)) for tag in case.via)

@@ -256,8 +256,8 @@ class Lookups(Uses):
             if parts:
                 return self.through(union(parts), ref.obj)
             return obj.element or unseen("an empty container", self.site(at))
-        if obj.kind == "Module" and obj.cls is None:
-            return ref
+        if (obj.kind == "Module" and obj.cls is None) or obj.kind == "StateDict":
+            return ref  # an entry of a state dict is shared like the whole
         return unseen("what the object yields is not known", self.site(at))
 
     def through(self, value: Value, container: object) -> Value:

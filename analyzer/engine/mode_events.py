@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from analyzer.engine.events import Event
-from analyzer.engine.values import Value
+from analyzer.engine.trace import Trace
+from analyzer.engine.values import ObjectId, Value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,3 +22,27 @@ class Dropped(Event):
     rate_at: int | None
     last_at: int | None
     owner: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeightsUsed(Event):
+    """State dicts are loaded, saved, or returned to a caller that was not seen. `stale`: those that share memory with a
+    module which has been trained since, each with that training."""
+
+    how: Literal["load", "save", "return"]
+    stale: tuple[tuple[ObjectId, Trace], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeightsKept(Event):
+    """A state dict that shares memory with its module is put into an attribute of an object: `place`."""
+
+    place: tuple[ObjectId, str]
+    weights: ObjectId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeightsRestored(Event):
+    """What an attribute of an object holds is loaded into a module."""
+
+    place: tuple[ObjectId, str]

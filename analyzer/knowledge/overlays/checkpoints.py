@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from analyzer.engine import weights
 from analyzer.engine.calls import Calls
 from analyzer.engine.data_events import DeviceChosen, Read, ReadAt, Restored, Saved, reads_in
 from analyzer.engine.machine import Args
@@ -28,6 +29,8 @@ def load(machine: Calls, args: Args, at: int, state: State) -> Value:
 
 def restored(machine: Calls, receiver: Value, args: Args, at: int, state: State, result: Value) -> None:
     """``model.load_state_dict(state)``."""
+    weights.used(machine, args.at(0, "state_dict"), "load", at, state)
+    weights.restored(machine, args, at, state)
     read = reads_in(case for arg in args.all() for case in machine.deep(arg, state))
     if read:
         machine.emit(Restored, at, start(machine.site(at), "it is restored from what was read"), read=read)
@@ -75,6 +78,7 @@ def _saved(callee: str, number: int, name: str) -> Observer:
         file = args.node(number, name)
         trace = start(machine.site(at), "the file is written here")
         machine.emit(Saved, at, trace, callee=callee, file_at=file.at if file else None)
+        weights.used(machine, args.at(0, "obj"), "save", at, state)
 
     return note
 

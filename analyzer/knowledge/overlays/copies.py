@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from analyzer.engine import weights
 from analyzer.engine.calls import Calls
 from analyzer.engine.machine import CONTAINERS, Args
 from analyzer.engine.state import State
-from analyzer.engine.values import Ref, Scalar, Value, union
+from analyzer.engine.values import Ref, Scalar, Stream, Tuple, Value, union
 
 MAX_DEPTH = 6
 
@@ -42,9 +43,29 @@ def _copied(machine: Calls, case: Value, at: int, state: State, made: dict[int, 
     return copy
 
 
+def state_dict(machine: Calls, ref: Ref, args: Args, at: int, state: State) -> Value:
+    """``module.state_dict()``: the weights themselves."""
+    return weights.made(machine, ref, at, state)
+
+
+def itself(machine: Calls, ref: Ref, args: Args, at: int, state: State) -> Value:
+    """``state.copy()`` copies the dict and not the tensors; so does ``values()``."""
+    return ref
+
+
+def items(machine: Calls, ref: Ref, args: Args, at: int, state: State) -> Value:
+    """``state.items()``."""
+    return Stream(Tuple((Scalar("str"), ref)), trace=ref.trace)
+
+
 def _is_alias(machine: Calls, value: Value) -> bool:
     return isinstance(value, Ref) and machine.obj(value).kind == "StateDict"
 
 
 FUNCTIONS = {"copy.deepcopy": deepcopy}
-METHODS: dict[tuple[str, str], object] = {}
+METHODS = {
+    ("Module", "state_dict"): state_dict,
+    **{("StateDict", name): itself for name in ("copy", "values")},
+    ("StateDict", "items"): items,
+    ("StateDict", "detach"): itself,
+}

@@ -1,0 +1,93 @@
+"""State dicts: the entries share memory with the module until somebody copies them.
+
+A state dict is an object of kind ``StateDict`` that remembers its modules. A training step of one of these makes it
+stale (a place of it, ``is stale``); asking for it anew makes it fresh.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from analyzer.engine.mode_events import WeightsKept, WeightsRestored, WeightsUsed
+from analyzer.engine.state import FALSE, State
+from analyzer.engine.trace import Gap, Trace, start
+from analyzer.engine.values import Const, ObjectId, Ref, Value, const
+from analyzer.syntax import ir
+
+if TYPE_CHECKING:
+    from analyzer.engine.containers import Containers
+    from analyzer.engine.machine import Args, Machine
+
+STALE = "is stale"
+KIND = "StateDict"
+_BORN = "weights"
+
+
+def made(machine: Machine, receiver: Value, at: int, state: State) -> Ref:
+    """``module.state_dict()``."""
+    known = isinstance(receiver, Ref)
+    modules = frozenset({receiver.obj}) if isinstance(receiver, Ref) else frozenset()
+    ref = machine.create(
+        "state dict", at, KIND, "these are the weights themselves, not a copy", modules=modules, born=_BORN,
+        gap=None if known else Gap.CONVENTION,
+    )  # fmt: skip
+    state.set((ref.obj, STALE), FALSE)
+    return ref
+
+
+def trained(machine: Machine, modules: frozenset[ObjectId], trace: Trace, state: State) -> None:
+    """A step: state dicts of these modules, or of ones that are not known, hold other numbers now."""
+    if _BORN not in machine.births:
+        return
+    for obj in state.objects_with(STALE):
+        mine = machine.objects[obj].modules if isinstance(obj, int) else frozenset()
+        if modules and mine and not modules & mine:
+            continue
+        why = trace if modules and mine else trace.then(trace.site, "what it updates is not seen", Gap.CONVENTION)
+        state.set((obj, STALE), const(True, why))
+
+
+def handed_to_training(machine: Machine, args: Args, at: int, state: State) -> None:
+    """Code that was not read gets a model together with an optimizer: by convention it trains the model."""
+    if _BORN not in machine.births:
+        return
+    given = [case.obj for arg in args.all() for case in arg.cases if isinstance(case, Ref)]
+    kinds = {machine.objects[obj].kind for obj in given}
+    if {"Module", "Optimizer"} <= kinds:
+        modules = frozenset(obj for obj in given if machine.objects[obj].kind == "Module")
+        trace = start(machine.site(at), "the model goes to code that trains it", Gap.CONVENTION)
+        trained(machine, modules, trace, state)
+
+
+def used(
+    machine: Containers, value: Value | None, how: Literal["load", "save", "return"], at: int, state: State
+) -> None:
+    """Something takes the entries of what may be state dicts."""
+    if _BORN not in machine.births or value is None:
+        return
+    stale: dict[ObjectId, Trace] = {}
+    for case in machine.deep(value, state):
+        held = state.get((case.obj, STALE)) if isinstance(case, Ref) else None
+        for flag in held.cases if held is not None else ():
+            if isinstance(flag, Const) and flag.value is True and flag.trace is not None and isinstance(case, Ref):
+                stale[case.obj] = flag.trace
+    if stale:
+        machine.emit(WeightsUsed, at, None, how=how, stale=tuple(stale.items()))
+
+
+def kept(machine: Containers, owner: ObjectId, attr: str, value: Value, at: int, state: State) -> None:
+    """``self.best = model.state_dict()``."""
+    if _BORN in machine.births:
+        for case in machine.deep(value, state):
+            if isinstance(case, Ref) and machine.objects[case.obj].kind == KIND:
+                machine.emit(WeightsKept, at, None, place=(owner, attr), weights=case.obj)
+
+
+def restored(machine: Machine, args: Args, at: int, state: State) -> None:
+    """``model.load_state_dict(self.best)``."""
+    node = args.node(0, "state_dict")
+    if isinstance(node, ir.Attribute) and isinstance(node.value, ir.Name):
+        for case in machine.evaluate(node.value, state).cases:
+            if isinstance(case, Ref):
+                trace = start(machine.site(at), "they are loaded back here")
+                machine.emit(WeightsRestored, at, trace, place=(case.obj, node.attr))

@@ -1,0 +1,114 @@
+"""PF221 state-dict-alias."""
+
+from __future__ import annotations
+
+from analyzer.engine.mode_events import WeightsKept, WeightsRestored, WeightsUsed
+from analyzer.engine.program import Program
+from analyzer.engine.trace import Gap, Site, Trace, start
+from analyzer.findings import Severity
+from analyzer.fixes.edits import InsertAfter, InsertBefore, InsertStatement, SymbolicEdit
+from analyzer.rules.base import DraftFix, Report, Rule
+from analyzer.syntax import ir
+
+
+class StateDictAlias(Rule):
+    """Weights that were to be kept go on being trained.
+
+    ## Why it matters
+    ``state_dict()`` returns the parameters themselves. The next ``optimizer.step()`` changes them in place, so the
+    "best" weights that are loaded or saved at the end are simply the last ones. Early stopping then has no effect.
+
+    ## Example
+    ```python
+    if accuracy > best_accuracy:
+        best_accuracy = accuracy
+        best_weights = model.state_dict()
+    ```
+
+    ## Use instead
+    ```python
+    if accuracy > best_accuracy:
+        best_accuracy = accuracy
+        best_weights = copy.deepcopy(model.state_dict())
+    ```
+
+    ## When it stays quiet
+    When the weights are copied (``deepcopy``, ``clone`` or ``cpu`` for each entry), saved or loaded before the next
+    step, or when the module is made anew before it is trained again.
+
+    ## Fix safety
+    Unsafe: the weights that are kept need memory of their own, and other weights are used from then on, which is the
+    point.
+    """
+
+    code = "PF221"
+    name = "state-dict-alias"
+    severity = Severity.ERROR
+    since = "0.1"
+
+    def check(self, program: Program, report: Report) -> None:
+        """A state dict that is used after a step of its module; one kept in an attribute and loaded back later."""
+        done: set[Site] = set()
+        for event in program.of(WeightsUsed):
+            for weights, change in event.stale:
+                if _is_made_anew(program, weights, event):
+                    continue
+                done.add(program.objects[weights].trace.site)
+                use = start(event.site, _USES[event.how], Gap.CONVENTION if event.how == "return" else None)
+                _report(program, report, weights, [change, use], [])
+        loads = {event.place: event for event in program.of(WeightsRestored)}
+        for kept in program.of(WeightsKept):
+            site, load = program.objects[kept.weights].trace.site, loads.get(kept.place)
+            if load is not None and site not in done and load.function != kept.function:
+                _report(program, report, kept.weights, [load.trace], [Gap.CONVENTION])
+
+
+_USES = {
+    "load": "they are loaded back here",
+    "save": "they are saved here",
+    "return": "they are returned here",
+}
+
+
+def _is_made_anew(program: Program, weights: int, event: WeightsUsed) -> bool:
+    """Whether the module is another one, made in a loop that the use is outside of."""
+    here = [loop.key for loop in event.loops]
+    return any(
+        [loop.key for loop in program.objects[module].loops] != here[: len(program.objects[module].loops)]
+        for module in program.objects[weights].modules
+    )
+
+
+def _report(program: Program, report: Report, weights: int, later: list[Trace], gaps: list[Gap]) -> None:
+    made = program.objects[weights].trace
+    report(
+        made.site,
+        f"`{program.sources.text(made.site)}` returns the weights themselves, not a copy: training goes on in them, so "
+        "that what is kept here {will be} the last weights and not these. Wrap it in `copy.deepcopy(…)`.",
+        because=[made, *later],
+        gaps=gaps,
+        fix=_fix(program, made.site),
+    )
+
+
+def _fix(program: Program, site: Site) -> DraftFix | None:
+    """``copy.deepcopy(…)`` around the call, and the import where the file has none."""
+    name, edits = _deepcopy(program, site.path)
+    if name is None:
+        return None
+    whole: tuple[SymbolicEdit, ...] = (InsertBefore(site.at, f"{name}("), InsertAfter(site.at, ")"), *edits)
+    return DraftFix("Keep a copy", "unsafe", whole)
+
+
+def _deepcopy(program: Program, path: str) -> tuple[str | None, tuple[SymbolicEdit, ...]]:
+    """How this file says ``copy.deepcopy``; with a new import before its first one, if it must."""
+    unit = program.sources.unit(path)
+    imports = [node for node in (unit.body if unit is not None else ()) if isinstance(node, (ir.Import, ir.ImportFrom))]
+    for node in imports:
+        for name, bound in node.names:
+            if isinstance(node, ir.Import) and name == "copy":
+                return f"{bound or 'copy'}.deepcopy", ()
+            if isinstance(node, ir.ImportFrom) and (node.module, name) == ("copy", "deepcopy"):
+                return bound, ()
+    plain = [node for node in imports if not (isinstance(node, ir.ImportFrom) and node.module == "__future__")]
+    return ("copy.deepcopy", (InsertStatement("before", plain[0].at, "import copy"),)) if plain else (None, ())
