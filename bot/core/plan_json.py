@@ -112,6 +112,7 @@ def config_to_json(config: Config) -> dict[str, Any]:
         "default_targets": list(config.default_targets),
         "launch": list(config.launch),
         "on_failure": config.on_failure,
+        "baseline": config.baseline,
     }
 
 

@@ -148,6 +148,8 @@ def read_pull(
     moved = {file.path: file.previous_path for file in files if file.previous_path}
     fetch_closure(gateway.contents, starts, pairs=moved)
     config, problems = find(_config_reader(gateway.contents, base, pull.base_sha))
+    if config.baseline:
+        fetch_closure(gateway.contents, {base: [config.baseline]}, pairs={})
     is_cut = pull.num_files > len(files) or head.listing.is_cut or base.listing.is_cut
     return ReviewInput(
         snapshot=_snapshot(pull, repo_id, merge_base, files, is_cut=is_cut),

@@ -106,6 +106,28 @@ def code_check(plan: Plan) -> tuple[str, str]:
     return plan.checks[0].conclusion, plan.checks[0].state
 
 
+def test_a_baseline_of_the_base_branch_hides_and_one_of_the_head_does_not() -> None:
+    (new,) = review(ONE, ENGINES).standing
+    entry = {"path": "t.py", "rule": "PF101", "fingerprint": new, "message": ""}
+    text = json.dumps({"version": 1, "findings": [entry]})
+    for side, left in (("base", 0), ("head", 1)):
+        trees = {"head": {"t.py": NEW}, "base": {"t.py": OLD}}
+        trees[side]["b.json"] = text
+        patches = {"t.py": "@@ -1,2 +1,3 @@\n a = 1\n x.append(loss)\n+y.append(loss)"}
+        asked = given(trees["head"], trees["base"], patches, config=Config(baseline="b.json"))
+        asked = review_input_from_json(json.loads(json.dumps(review_input_to_json(asked))))
+        assert len(review(asked, ENGINES).standing) == left
+    broken_one = given({"t.py": NEW}, {"t.py": OLD, "b.json": "{"}, patches, config=Config(baseline="b.json"))
+    assert len(review(broken_one, ENGINES).standing) == 1
+
+
+def test_a_notebook_is_reviewed() -> None:
+    raw = json.dumps({"cells": [{"cell_type": "code", "source": ["x.append(loss)"]}]}, indent=1)
+    patch = "@@ -0,0 +1,9 @@\n" + "\n".join(f"+{line}" for line in raw.split("\n"))
+    plan = review(given({"a.ipynb": raw}, {}, {"a.ipynb": patch}), ENGINES)
+    assert [(item.path, item.line) for item in plan.comments] == [("a.ipynb", 6)]
+
+
 def test_only_what_is_introduced_is_said_with_a_change_that_applies() -> None:
     plan = review(ONE, ENGINES)
     assert [(comment.line, comment.start_line) for comment in plan.comments] == [(3, None)]
