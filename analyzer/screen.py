@@ -25,6 +25,10 @@ WORDS = (
     b"keras",
     b"catalyst",
     b"horovod",
+    b"skorch",
+    b"apex",
+    b"mmcv",
+    b"dgl",
     b"backward",  # a helper that imports nothing may still be handed a loss
     b"zero_grad",
     b"no_grad",
