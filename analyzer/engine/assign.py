@@ -14,6 +14,7 @@ from analyzer.engine.trace import start
 from analyzer.engine.values import (
     Class,
     Const,
+    Method,
     ObjectId,
     PyModule,
     Ref,
@@ -91,6 +92,8 @@ class Assignments(Calls):
                 self.note_layer(obj, target.attr, value, state, at)
                 weights.kept(self, obj, target.attr, value, at, state)
                 state.set((obj, target.attr), value)
+            elif isinstance(case, Method) and (owner := owner_of(case)) is not None:  # ``model.classifier.fc = …``
+                self.note_layer(owner, target.attr, value, state, at)
             elif isinstance(case, Tensor) and target.attr == "requires_grad" and truth(value) is False:
                 for module in case.param_of:
                     state.set((module, "is frozen"), const(True))
@@ -117,6 +120,8 @@ class Assignments(Calls):
         if padding_of(receiver) is not None and isinstance(target.value, ir.Name):
             self.assign(target.value, unpadded(receiver), state, at)  # ``y[y == pad] = -100``
         for case in receiver.cases:
+            if isinstance(case, Method) and (owner := owner_of(case)) is not None:  # ``model.classifier[6] = …``
+                self.note_layer(owner, f"{case.name}[…]", value, state, at)
             if not isinstance(case, Ref):
                 continue
             if isinstance(index, Const):
@@ -182,3 +187,11 @@ class Assignments(Calls):
                     if isinstance(case, Ref):
                         self.emptied.setdefault(case.obj, set()).add(self.loops)
         return state
+
+
+def owner_of(case: Method) -> ObjectId | None:
+    """The module whose part an attribute is that was not read: of ``model.classifier``, the model."""
+    receiver = case.receiver
+    while isinstance(receiver, Method):
+        receiver = receiver.receiver
+    return receiver.obj if isinstance(receiver, Ref) else None

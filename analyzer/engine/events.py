@@ -85,6 +85,8 @@ class Forward(Event):
     is_frozen: Tri = "no"
     asleep: frozenset[ObjectId] = frozenset()
     """The module and those of its parts that came in evaluation mode and that nothing has switched since."""
+    parts: frozenset[ObjectId] = frozenset()
+    """The module and all that it holds; empty while no optimizer has been seen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

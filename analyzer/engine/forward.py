@@ -51,6 +51,7 @@ class Forwards(Rows):
             is_dry=bool(given) and all(isinstance(c, Tensor) and c.is_synthetic for c in given),
             modes=mode.cases if mode else (), depends=modes.dependence(self, ref, state), is_frozen=_TRI[is_frozen],
             asleep=modes.asleep(self, ref, state),
+            parts=self.with_parts(frozenset({ref.obj}), state) if self.has_optimizer else frozenset(),
         )  # fmt: skip
         return result
 

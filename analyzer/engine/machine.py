@@ -119,6 +119,7 @@ class Machine(ABC):
         """The file that is analysed: functions of other files get less of the budget."""
         self.argv: Sequence[tuple[str, Any]] = ()
         self.wanted: frozenset[str] = frozenset()
+        self.has_optimizer = False
         self.is_cut = False
         """Whether some part was not followed to its end: what is absent may be there."""
 

@@ -163,6 +163,7 @@ class Rows(Effects):
         if given is not None and not modules and self.is_of_tensors(given, state):
             obj.born = "tensors"
         parts = self.with_parts(modules, state)
+        self.has_optimizer = True
         for part in parts:
             state.set((part, "is optimized"), TRUE)
         self.emit(
