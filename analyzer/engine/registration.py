@@ -45,7 +45,7 @@ def note_unregistered(machine: Calls, cls: Class, ref: Ref, state: State) -> Non
     for name, value, what in suspects:
         if what == "modules" and not _own(machine, ref, value, state) - registered:
             continue
-        if what == "parameters" and _is_registered_list(machine, fields, value, state):
+        if what == "parameters" and _is_registered_list(machine, fields, registered, value, state):
             continue
         reads = list(_reads(cls, name))
         if not reads or (what == "buffer" and not _stays_behind(cls, name, reads)):
@@ -120,17 +120,19 @@ def _registered(machine: Calls, fields: list[tuple[str, Value]], state: State) -
     return machine.with_parts(frozenset(found), state)
 
 
-def _is_registered_list(machine: Calls, fields: list[tuple[str, Value]], value: Value, state: State) -> bool:
-    """The same parameters also stand in attributes or a ``ParameterList``."""
-    sites = {case.trace.site for case in machine.deep(value, state) if isinstance(case, Parameter) and case.trace}
-    for _, other in fields:
-        if other is value or _is_plain(machine, other):
-            continue
-        if sites & {
-            case.trace.site for case in machine.deep(other, state) if isinstance(case, Parameter) and case.trace
-        }:
-            return True
-    return False
+def _is_registered_list(
+    machine: Calls, fields: list[tuple[str, Value]], registered: frozenset[ObjectId], value: Value, state: State
+) -> bool:
+    """The same parameters also stand in attributes, a ``ParameterList`` or a part of the module."""
+    sites = _parameters_in(machine, value, state)
+    mine = [other for _, other in fields if other is not value and not _is_plain(machine, other)]
+    parts = [other for part in registered for _, other in state.fields(part)]
+    return any(sites & _parameters_in(machine, other, state) for other in (*mine, *parts))
+
+
+def _parameters_in(machine: Calls, value: Value, state: State) -> set[Site]:
+    """Where the parameters that a value holds are made."""
+    return {case.trace.site for case in machine.deep(value, state) if isinstance(case, Parameter) and case.trace}
 
 
 def _nn(machine: Calls, cls: Class, state: State) -> str | None:
