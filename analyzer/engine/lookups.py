@@ -102,6 +102,8 @@ class Lookups(Uses):
         obj = self.obj(ref)
         if obj.cls is not None:
             found = self.class_attribute(obj.cls, attr, state)
+            if obj.born == "argument" and isinstance(found, Const) and not self.wanted:
+                return Scalar("option", trace=found.trace)  # the default of a field that an unseen caller may set
             if found is not None:
                 return self.bound(found, ref, at, state)
         if obj.kind == "Accelerator" and attr == "sync_gradients":

@@ -119,9 +119,8 @@ class Machine(ABC):
         """The file that is analysed: functions of other files get less of the budget."""
         self.argv: Sequence[tuple[str, Any]] = ()
         self.wanted: frozenset[str] = frozenset()
-        self.has_optimizer = False
-        self.is_cut = False
-        """Whether some part was not followed to its end: what is absent may be there."""
+        self.has_optimizer = self.is_cut = False
+        """Whether an optimizer has been made; whether some part was not followed to its end: what is absent may be there."""
 
     # --- context ----------------------------------------------------------------------------------------------
 
