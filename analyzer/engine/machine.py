@@ -120,7 +120,8 @@ class Machine(ABC):
         self.argv: Sequence[tuple[str, Any]] = ()
         self.wanted: frozenset[str] = frozenset()
         self.has_optimizer = self.is_cut = False
-        """Whether an optimizer has been made; whether some part was not followed to its end: what is absent may be there."""
+        """Whether an optimizer has been made; whether some part was not followed to its end, so that what is absent may
+        be there."""
 
     # --- context ----------------------------------------------------------------------------------------------
 
