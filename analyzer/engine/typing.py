@@ -56,6 +56,7 @@ def given_modules(value: Value) -> frozenset[ObjectId]:
     return frozenset(module for tag in tags if isinstance(tag, GivenModules) for module in tag.modules)
 
 
+@lru_cache(maxsize=8192)
 def kind_by_use(uses: frozenset[str]) -> str | None:
     """The kind of object that is used so, if it is clear."""
     if "backward(…)" in uses and uses & _ACCELERATOR_USES:

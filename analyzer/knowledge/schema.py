@@ -75,6 +75,7 @@ class Knowledge:
     patterns: tuple[Row, ...]
     frameworks: tuple[Framework, ...] = ()
     found: dict[str, Row | None] = field(default_factory=dict)
+    owners: dict[str, Framework | None] = field(default_factory=dict)
     any_pattern: re.Pattern[str] = field(init=False)
     """All patterns at once: most names match none."""
 
@@ -90,7 +91,9 @@ class Knowledge:
 
     def framework(self, name: str) -> Framework | None:
         """The framework that has a base class of this qualified name, if any."""
-        return next((framework for framework in self.frameworks if framework.matches(name)), None)
+        if name not in self.owners:
+            self.owners[name] = next((each for each in self.frameworks if each.matches(name)), None)
+        return self.owners[name]
 
     def _by_pattern(self, name: str) -> Row | None:
         if not self.any_pattern.match(name):
