@@ -16,6 +16,7 @@ from analyzer.engine.values import (
     Const,
     Method,
     ObjectId,
+    Parameter,
     PyModule,
     Ref,
     Stream,
@@ -149,6 +150,8 @@ class Assignments(Calls):
             for case in value.cases:
                 self.copy_items(case, left, node.at, state)
             self.note_store(left, value, node.value, "append", state)
+            return state
+        if isinstance(left, Parameter):  # changed in place, under `no_grad`: the same parameter
             return state
         result = self.binary(node.op, left, value, node.at)
         if any(carries(case) for case in self.deep(value, state)):

@@ -15,7 +15,7 @@ from analyzer.engine.optim_events import Unregistered
 from analyzer.engine.trace import Site, start
 from analyzer.engine.values import Class, External, ObjectId, Parameter, Ref, Tensor, Tuple, Value
 from analyzer.syntax import ir
-from analyzer.syntax.scope import walk
+from analyzer.syntax.scope import dotted, walk
 
 if TYPE_CHECKING:
     from analyzer.engine.calls import Calls
@@ -251,6 +251,8 @@ def _is_bare(value: ir.Expr) -> bool:
         if isinstance(node, ir.Arg) and (node.keyword == "device" or node.star):
             return False
         if isinstance(node, ir.Attribute) and node.attr in _MOVES | {"weight", "bias", "data"}:
+            return False
+        if isinstance(node, ir.Call) and (dotted(node.callee) or "").rpartition(".")[2] == "Parameter":
             return False
         if isinstance(node, ir.Call) and isinstance(node.callee, ir.Attribute):
             made |= f"torch.{node.callee.attr}" in _FACTORIES

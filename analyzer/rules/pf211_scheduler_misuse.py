@@ -12,7 +12,7 @@ from analyzer.engine.operations import LENGTHS
 from analyzer.engine.optim_events import SchedulerStep
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap, Trace, start
-from analyzer.engine.values import Const, Ref, Scalar, Tensor, Tuple, Value
+from analyzer.engine.values import Const, ObjectId, Ref, Scalar, Tensor, Tuple, Value
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
 from analyzer.rules.iteration import exclude, extra_guards, in_one_iteration, nest_of
@@ -66,7 +66,7 @@ class SchedulerMisuse(Rule):
 
     def check(self, program: Program, report: Report) -> None:
         """Each step of a scheduler against the steps of the optimizer around it."""
-        schedules = list(program.of(SchedulerStep))
+        schedules = _known(list(program.of(SchedulerStep)))
         if not schedules:
             return
         steps = list(program.of(Step))
@@ -76,6 +76,14 @@ class SchedulerMisuse(Rule):
             _too_seldom(program, report, event, steps)
             _too_early(program, report, event, steps)
         _twice(program, report, schedules)
+
+
+def _known(schedules: list[SchedulerStep]) -> list[SchedulerStep]:
+    """Without the calls that may mean one of several schedulers, as an option says: nothing is sure of any."""
+    meant: dict[object, set[ObjectId]] = {}
+    for event in schedules:
+        meant.setdefault((event.site, event.calls), set()).add(event.scheduler)
+    return [event for event in schedules if len(meant[event.site, event.calls]) == 1]
 
 
 # --- granularity ----------------------------------------------------------------------------------------------------
