@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
+pytestmark = pytest.mark.timeout(900)  # two installations from the package index
 ROOT = Path(__file__).parents[2]
 BUGGY = """import torch
 from torch import nn, optim
