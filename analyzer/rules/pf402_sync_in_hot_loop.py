@@ -6,8 +6,11 @@ from analyzer.engine.device_events import Clock, Sync
 from analyzer.engine.events import Backward, Forward, Loop, Step
 from analyzer.engine.program import Program, nest_key
 from analyzer.engine.trace import Gap, Trace
+from analyzer.engine.values import Const, Scalar
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
+
+MAX_FEW = 32
 
 
 class SyncInHotLoop(Rule):
@@ -86,7 +89,7 @@ def _step_loop(sync: Sync, running: frozenset[tuple[object, ...]]) -> tuple[Loop
 def _report_element(
     program: Program, report: Report, sync: Sync, steps: tuple[Loop, ...], inner: tuple[Loop, ...], is_training: bool
 ) -> None:
-    element = next((loop for loop in inner if loop.runs_over in {"tensor", "parameters", "range"}), None)
+    element = next((loop for loop in inner if _runs_over_elements(loop)), None)
     if element is None or sync.value is None:
         return
     what = {"parameters": "parameter", "tensor": "element"}.get(element.runs_over, "iteration of an inner loop")
@@ -98,6 +101,18 @@ def _report_element(
         because=because,
         gaps=[Gap.CONVENTION] if sync.value.device == "model" else [],
         severity=Severity.WARNING if is_training else Severity.NOTE,
+    )
+
+
+def _runs_over_elements(loop: Loop) -> bool:
+    """Whether a loop has an iteration for each of many: not for the few layers or scales of a list."""
+    if loop.runs_over != "range":
+        return loop.runs_over in {"tensor", "parameters"}
+    cases = loop.bound.cases if loop.bound is not None else ()
+    return not any(
+        (isinstance(case, Scalar) and case.kind == "length")
+        or (isinstance(case, Const) and isinstance(case.value, int) and case.value <= MAX_FEW)
+        for case in cases
     )
 
 
