@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from analyzer.engine import activations, modes, weights
+from analyzer.engine import activations, weights
 from analyzer.engine.events import Loop
 from analyzer.engine.forward import Forwards
 from analyzer.engine.hooks import argument, framework_of
@@ -249,8 +249,6 @@ class Calls(Forwards):
         self.clears_unknown(method, at)
         if method.name == "state_dict" and isinstance(receiver, Unknown):
             return weights.made(self, receiver, at, state)
-        if method.name in {"eval", "train"} and kind != "Module":
-            modes.unseen_switch(self, method, args, at)
         if method.name in activations.OF_TENSORS_ONLY:  # ``model(x).logits.softmax(1)`` of a model that was not read
             receiver = receiver.receiver if isinstance(receiver, Method) else receiver
             kind = "Tensor" if isinstance(receiver, (Tensor, Unknown)) else kind

@@ -48,10 +48,10 @@ def switch(machine: Effects, ref: Ref, name: str, is_eval: bool | None, at: int,
     machine.emit(Mode, at, trace, module=ref.obj, modules=modules, is_eval=_TRI[is_eval])
 
 
-def unseen_switch(machine: Machine, method: Method, args: Args, at: int) -> None:
+def unseen_switch(machine: Machine, receiver: Value, name: str, args: Args, at: int) -> None:
     """``eval()`` or ``train()`` of something that is not known: it may be any module."""
-    if isinstance(method.receiver, (Unknown, Method, Tensor)) and not args.positional:
-        is_eval: Tri = "yes" if method.name == "eval" else "no"
+    if isinstance(receiver, (Unknown, Method, Tensor)) and not args.positional:
+        is_eval: Tri = "yes" if name == "eval" else "no"
         machine.emit(Mode, at, None, module=None, modules=frozenset(), is_eval=is_eval)
 
 

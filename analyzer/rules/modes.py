@@ -30,8 +30,10 @@ class Timeline:
         for event in self.modes:
             self.by_site.setdefault(event.site, []).append(event)
         self._backward_at = [self.place[id(event)] for event in self.backwards]
-        roots = {root for event in self.backwards for root in event.roots}
-        self.learning = [forward for forward in self.forwards if forward.site in roots and forward.has_graph != "no"]
+        self.roots = {root for event in self.backwards for root in event.roots}
+        self.learning = [
+            forward for forward in self.forwards if forward.site in self.roots and forward.has_graph != "no"
+        ]
         """Forward passes that a backward pass goes through."""
         self.stepped: frozenset[ObjectId] = frozenset(module for step in self.steps for module in step.modules)
         self.trained = self.stepped | {forward.module for forward in self.learning if forward.module is not None}

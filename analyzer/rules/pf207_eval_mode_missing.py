@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from analyzer.engine.events import Forward, Loop, Mode
+from analyzer.engine.events import Escape, Forward, Loop, Mode
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap, Site
 from analyzer.findings import Severity
@@ -91,7 +91,9 @@ class EvalModeMissing(Rule):
 
 
 def _is_evaluation(timeline: Timeline, forward: Forward, nest: tuple[Loop, ...]) -> bool:
-    if (forward.grad, forward.is_eval) != ("no", "no") or forward.depends == "no" or forward.module is None:
+    if forward.is_eval != "no" or forward.depends == "no" or forward.module is None:
+        return False
+    if forward.grad != "no" and not _is_unused(timeline, forward):
         return False
     if nest[-1].kind == "framework" or timeline.backward_within(nest):
         return False
@@ -99,12 +101,22 @@ def _is_evaluation(timeline: Timeline, forward: Forward, nest: tuple[Loop, ...])
     return not is_thrown_away
 
 
+def _is_unused(timeline: Timeline, forward: Forward) -> bool:
+    """Whether a model that is trained elsewhere runs over data, and no backward pass ever uses the graph: an evaluation
+    that has forgotten `no_grad` as well."""
+    if forward.grad != "yes" or forward.module not in timeline.trained or forward.site in timeline.roots:
+        return False
+    if not forward.loops or any(loop.kind != "data" for loop in over_batches(forward)[-1:]):
+        return False
+    return not any(event.how == "return" and forward.site in event.roots for event in timeline.program.of(Escape))
+
+
 def _gaps(timeline: Timeline, forward: Forward) -> list[Gap] | None:
     """What the text does not show; None where evaluation mode is what the module came in."""
     program, module = timeline.program, forward.module
     assert module is not None
     born = program.objects[module].born
-    gaps = [Gap.CONVENTION] if forward.depends == "maybe" else []
+    gaps = [Gap.CONVENTION] if forward.depends == "maybe" or forward.grad != "no" else []
     switch = timeline.switch(forward, is_eval=False)
     here = timeline.at(forward)
     if switch is not None:
