@@ -1,10 +1,20 @@
-"""Analysis time against bare `libcst.parse_module` on the same files, in one process."""
+"""Analysis time against bare `libcst.parse_module`, and against torch-preflight where given on the same files.
+
+``PREFLIGHT_CORPUS`` names the folder of the files (else the installed packages), ``PREFLIGHT_BENCH_FILES`` how many,
+``PREFLIGHT_TREE`` a whole tree for the last table, ``PREFLIGHT_PEER`` the command of torch-preflight, run as it comes.
+"""
 
 from __future__ import annotations
 
 import gc
+import hashlib
 import os
+import re
+import resource
+import shlex
+import subprocess
 import sysconfig
+import tempfile
 import time
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
@@ -19,6 +29,7 @@ MAX_FILES = 25
 """Keeps the benchmark below a minute; ``PREFLIGHT_BENCH_FILES`` raises it."""
 REPEATS = 1
 CASES_DIR = Path(__file__).resolve().parents[1] / "tests" / "cases"
+_TRAINS = re.compile(rb"\.backward\(|\bdef (?:forward|training_step)\(")
 
 
 class Corpus:
@@ -36,21 +47,40 @@ class Corpus:
         return self.files.get(path)
 
 
-def corpus() -> tuple[str, dict[str, bytes]]:
-    """``PREFLIGHT_CORPUS`` (a folder), else the installed packages; with the files of our own cases."""
+def corpus() -> tuple[str, dict[str, bytes], int]:
+    """Files that pass the screen and train or compute a forward pass, those of our own cases among them; and how many
+    files the screen skipped on the way."""
     folder = Path(os.environ.get("PREFLIGHT_CORPUS", sysconfig.get_path("purelib")))
     files: dict[str, bytes] = {}
+    num_screened = 0
     for path in sorted(folder.rglob("*.py")):
         if len(files) >= int(os.environ.get("PREFLIGHT_BENCH_FILES", MAX_FILES)):
             break
         source = path.read_bytes()
-        if may_matter(source) and too_deep(source) is None:
+        if not may_matter(source):
+            num_screened += 1
+        elif _TRAINS.search(source) and too_deep(source) is None:
             files[path.relative_to(folder).as_posix()] = source
-    label = f"`{folder.name}`"
-    for document in sorted(CASES_DIR.rglob("*.md")):
+    for document in sorted(CASES_DIR.rglob("*.md")) if "PREFLIGHT_CORPUS" not in os.environ else ():
         for number, block in enumerate(document.read_text(encoding="utf-8").split("```python\n")[1:]):
             files[f"{document.parent.name}_{number}.py"] = block.partition("```")[0].encode()
-    return label, files
+    return f"`{folder.name}`", files, num_screened
+
+
+def peer(files: Mapping[str, bytes]) -> float | None:
+    """Processor seconds of torch-preflight, its start included, on the same files; None where it is not given."""
+    command = os.environ.get("PREFLIGHT_PEER")
+    if command is None:
+        return None
+    with tempfile.TemporaryDirectory() as folder:
+        for name, source in files.items():
+            path = Path(folder, name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(source)
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run([*shlex.split(command), folder], check=False, stdout=subprocess.DEVNULL)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def best(action: Callable[[], object]) -> float:
@@ -75,19 +105,40 @@ def parse_all(files: Mapping[str, bytes]) -> None:
 
 def run() -> str:
     """Markdown."""
-    label, files = corpus()
+    label, files, num_screened = corpus()
     size = sum(map(len, files.values()))
+    hashes = hashlib.sha256("".join(sorted(hashlib.sha256(source).hexdigest() for source in files.values())).encode())
     parse = best(lambda: parse_all(files))
     nesting = best(lambda: [too_deep(source) for source in files.values()])
     full = best(lambda: analyze(Corpus(files), list(files), Options()))
+    own = "" if "PREFLIGHT_CORPUS" in os.environ else "; our own cases are among them"
+    other = peer(files)
+    last = f"| torch-preflight, as it comes | {other:.2f} | {other / parse:.2f} |\n" if other is not None else ""
     return f"""## Analysis
 
-{len(files)} files, {size / 1e6:.2f} MB, from {label} (those that name something of the torch world) and our own cases;
-one process, {REPEATS} run of each.
+{len(files)} files, {size / 1e6:.2f} MB, from {label}: those that name something of the torch world and train or hold a
+`forward` (the screen skipped {num_screened} on the way{own}).
+One process, no cache, {REPEATS} run of each. SHA-256 of the sorted SHA-256 of the files: `{hashes.hexdigest()[:16]}`.
 
 | | processor seconds | relative to the parse |
 | --- | --- | --- |
 | bare `libcst.parse_module` | {parse:.2f} | 1 |
 | nesting measured (part of the analysis) | {nesting:.2f} | {nesting / parse:.2f} |
-| whole analysis, parse included | {full:.2f} | {full / parse:.2f} |
+| whole analysis, all rules, fixes tried | {full:.2f} | {full / parse:.2f} |
+{last}{whole_tree()}"""
+
+
+def whole_tree() -> str:
+    """A tree as it lies there, most of it no business of ours."""
+    folder = os.environ.get("PREFLIGHT_TREE")
+    if folder is None:
+        return ""
+    root = Path(folder)
+    files = {path.relative_to(root).as_posix(): path.read_bytes() for path in sorted(root.rglob("*.py"))}
+    num_screened = sum(not may_matter(source) for source in files.values())
+    full = best(lambda: analyze(Corpus(files), list(files), Options()))
+    other = peer(files)
+    row = "" if other is None else f", torch-preflight as it comes {other:.1f} s ({other / full:.1f} times as long)"
+    return f"""
+Whole tree `{root.name}`: {len(files)} files, of which the screen skipped {num_screened}: {full:.1f} s{row}.
 """
