@@ -257,11 +257,16 @@ class Calls(Forwards):
             return self.apply_row(row, f"{kind}.{method.name}", receiver, args, at, state)
         if method.name == "backward":
             return self.backward_unseen(method, args, at, state)
-        if kind == "Module" and isinstance(receiver, Ref) and method.name in {"forward", "__call__"}:
-            return self.forward(receiver, args, at, state)
-        if kind == "Module" and isinstance(receiver, Ref) and self.obj(receiver).cls is None:
-            trace = start(self.site(at), f"`.{method.name}` of a module", Gap.CONVENTION)
-            return replace(self.parametrised(receiver, args, at, state, is_opaque=True), trace=trace)
+        return self.method_unseen(method, receiver, args, at, state)
+
+    def method_unseen(self, method: Method, receiver: Value, args: Args, at: int, state: State) -> Value:
+        """A method that neither code nor a row tells of."""
+        if isinstance(receiver, Ref) and self.is_module(receiver):
+            if method.name in {"forward", "__call__"}:
+                return self.forward(receiver, args, at, state)
+            if self.obj(receiver).cls is None:
+                trace = start(self.site(at), f"`.{method.name}` of a module", Gap.CONVENTION)
+                return replace(self.parametrised(receiver, args, at, state, is_opaque=True), trace=trace)
         if isinstance(receiver, (Const, Scalar)):
             return Scalar()
         result = self.call_unseen(method, args, at, state, f"`.{method.name}` was not read")
