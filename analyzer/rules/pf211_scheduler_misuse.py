@@ -239,6 +239,7 @@ def _wrong_argument(program: Program, report: Report, event: SchedulerStep) -> N
             event.site,
             "`ReduceLROnPlateau.step()` needs the metric it watches: this call {will fail}.",
             because=because,
+            gaps=[Gap.UNSEEN] if event.guards else [],  # a call that fails is seen at once: the condition keeps it away
         )
     elif made.name.startswith(_TORCH) and made.name != _PLATEAU and isinstance(event.given, Tensor):
         report(
