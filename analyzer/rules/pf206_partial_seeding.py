@@ -58,7 +58,8 @@ class PartialSeeding(Rule):
         found = randomness(program)
         trains = _training(program)
         drawn = set(found.draws)
-        if trains or (found.layers and not found.is_restored):
+        first = next(iter(program.modules), "")
+        if trains or (first in found.layers and not found.is_restored):
             drawn.add("torch")
         if not found.seeds:
             if not found.is_uncertain:
@@ -106,8 +107,11 @@ def _means_the_run(program: Program, found: Randomness) -> bool:
 
 def _layer(program: Program, found: Randomness) -> Trace | None:
     """Where a layer is made: its weights are drawn from torch."""
-    layers = (obj for obj in program.objects if obj.kind == "Module" and obj.name.startswith("torch.nn."))
-    return next((obj.trace for obj in layers if obj.trace.site.path in found.layers), None)
+    for obj in program.objects:
+        row = program.knowledge.row(obj.name) if obj.name.startswith("torch.nn.") else None
+        if row is not None and row.graph == "parameters" and obj.trace.site.path in found.layers:
+            return obj.trace
+    return None
 
 
 def _note_none(program: Program, report: Report, found: Randomness) -> None:
