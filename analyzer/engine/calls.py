@@ -230,6 +230,8 @@ class Calls(Forwards):
                 self.loops = outer
 
     def call_method(self, method: Method, args: Args, at: int, state: State) -> Value:
+        if method.name.endswith("_"):
+            self.note_change(method.receiver)
         result = self.method_result(method, args, at, state)
         observe = overlays.method_observer(method.name)
         if observe is not None:
@@ -238,8 +240,6 @@ class Calls(Forwards):
 
     def method_result(self, method: Method, args: Args, at: int, state: State) -> Value:
         receiver, kind = method.receiver, self.receiver_kind(method.receiver)
-        if method.name.endswith("_") and kind == "Tensor":
-            self.note_change(receiver)
         self.saw(f"*.{method.name}", args, at, receiver)
         self.callbacks(args, at, state)
         special = overlays.method(kind, method.name)
