@@ -1,0 +1,87 @@
+"""PF404 rebuilt-in-loop."""
+
+from __future__ import annotations
+
+from analyzer.engine.data_events import LoaderMade
+from analyzer.engine.events import Backward, Event, Loop
+from analyzer.engine.optim_events import OptimizerMade
+from analyzer.engine.program import Program, nest_key
+from analyzer.engine.trace import Gap
+from analyzer.engine.values import ObjectId, Value
+from analyzer.findings import Severity
+from analyzer.rules.base import Report, Rule
+
+
+class RebuiltInLoop(Rule):
+    """An optimizer or a loader is built anew in every training step.
+
+    ## Why it matters
+    A new optimizer starts without momentum and moments: Adam and SGD with momentum become plain, badly scaled gradient
+    descent, and every step allocates their state again. A new loader starts its workers, and draws one batch.
+
+    ## Example
+    ```python
+    for x, y in loader:
+        optimizer = torch.optim.Adam(model.parameters())
+        optimizer.zero_grad()
+        criterion(model(x), y).backward()
+        optimizer.step()
+    ```
+
+    ## Use instead
+    ```python
+    optimizer = torch.optim.Adam(model.parameters())
+    for x, y in loader:
+        ...
+    ```
+
+    ## When it stays quiet
+    In loops over folds, stages, layers, seeds and epochs (a restart of the optimizer may be meant), where the model
+    itself is made in the loop, for variables that are optimized per sample, and under a condition.
+
+    ## Fix safety
+    No automatic fix: moving a construction changes what it is made of.
+    """
+
+    code = "PF404"
+    name = "rebuilt-in-loop"
+    severity = Severity.WARNING
+    since = "0.1"
+
+    def check(self, program: Program, report: Report) -> None:
+        """A construction directly in a loop over data whose iterations run a backward pass."""
+        training = {nest_key(event.loops) for event in program.of(Backward)}
+        for made in program.of(OptimizerMade):
+            is_older = bool(made.modules) and all(_is_older(program, each, made.loops) for each in made.modules)
+            if _is_per_step(made, training) and is_older and made.is_complete:
+                _report(program, report, made, "optimizer", "its state is lost each time")
+        for loader in program.of(LoaderMade):
+            data = loader.argument("dataset")
+            if _is_per_step(loader, training) and data is not None and _is_old(program, data, loader.loops):
+                _report(program, report, loader, "loader", "its workers start each time")
+
+
+def _is_per_step(event: Event, training: set[tuple[object, ...]]) -> bool:
+    """Whether something happens once per batch of a training loop, whatever the batch."""
+    return (
+        bool(event.loops) and event.loops[-1].kind == "data" and nest_key(event.loops) in training and not event.guards
+    )
+
+
+def _is_older(program: Program, obj: ObjectId, loops: tuple[Loop, ...]) -> bool:
+    return len(program.objects[obj].loops) < len(loops)
+
+
+def _is_old(program: Program, value: Value, loops: tuple[Loop, ...]) -> bool:
+    """Whether all that a value may be are objects that were made before the loop."""
+    objects = [getattr(case, "obj", None) for case in value.cases]
+    return all(obj is not None and _is_older(program, obj, loops) for obj in objects)
+
+
+def _report(program: Program, report: Report, event: Event, what: str, why: str) -> None:
+    report(
+        event.site,
+        f"This {what} {{is}} built anew in every training step: {why}. Build it once, before the loop.",
+        because=[event.loops[-1].trace, event.trace],
+        gaps=[Gap.CONVENTION],
+    )
