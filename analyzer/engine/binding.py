@@ -8,7 +8,7 @@ from analyzer.engine.control import Control
 from analyzer.engine.machine import Args, Frame, unseen
 from analyzer.engine.state import State
 from analyzer.engine.trace import Gap, start
-from analyzer.engine.typing import NOUNS, evaluates, is_blank, kind_by_use
+from analyzer.engine.typing import NOUNS, evaluates, has_model, is_blank, kind_by_use
 from analyzer.engine.values import Class, Func, Scalar, Stream, Tensor, Tuple, Unknown, Value, union
 from analyzer.syntax import ir
 
@@ -66,7 +66,7 @@ class Binding(Control):
         if by_annotation is not None:
             return by_annotation
         site, uses = self.site(param.at), node.uses.get(param.name, frozenset())
-        if "()" in uses and "for" not in uses and kind_by_use(uses) is None and evaluates(node):
+        if "()" in uses and "for" not in uses and kind_by_use(uses) is None and evaluates(node) and not has_model(node):
             note = f"`{param.name}` is used as a module"
             return self.create(("parameter", param.name), param.at, "Module", note, gap=Gap.CONVENTION, born="called")
         if "for" in uses and documented(node, param.name) is None:

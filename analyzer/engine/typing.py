@@ -57,6 +57,12 @@ def given_modules(value: Value) -> frozenset[ObjectId]:
 
 
 @lru_cache(maxsize=8192)
+@lru_cache(maxsize=4096)
+def has_model(node: ir.FunctionDef) -> bool:
+    """Whether another use tells which parameter of a function is the model: what else it calls may be a loss."""
+    return any(kind_by_use(node.uses.get(param.name, frozenset())) == "Module" for param in node.params)
+
+
 def kind_by_use(uses: frozenset[str]) -> str | None:
     """The kind of object that is used so, if it is clear."""
     if "backward(…)" in uses and uses & _ACCELERATOR_USES:

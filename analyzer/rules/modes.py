@@ -73,10 +73,10 @@ def _is_inside(event: Event, loops: tuple[Loop, ...]) -> bool:
 
 def over_batches(forward: Forward) -> tuple[Loop, ...]:
     """The loops around a forward up to the one over batches: over data, or counted ones that cut a batch."""
-    for index in range(len(forward.loops) - 1, -1, -1):
-        kind = forward.loops[index].kind
-        if kind in {"data", "framework"} or (kind in {"range", "while"} and forward.on_batch):
-            return forward.loops[: index + 1]
+    for kinds in ({"data", "framework"}, {"range", "while"} if forward.on_batch else set()):
+        found = [index for index, loop in enumerate(forward.loops) if loop.kind in kinds]
+        if found:
+            return forward.loops[: found[-1] + 1]
     return ()
 
 
