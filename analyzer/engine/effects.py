@@ -185,8 +185,7 @@ class Effects(Expressions):
 
     def saw(self, name: str, args: Args, at: int, receiver: Value | None = None) -> None:
         """For the estimator: a call it asked for."""
-        matches = name in self.wanted or f"*.{name.rsplit('.', 1)[-1]}" in self.wanted
-        if self.wanted and matches:
+        if self.wanted and (name in self.wanted or f"*.{name.rsplit('.', 1)[-1]}" in self.wanted):
             number = self.interned.setdefault(("call", self.site(at), self.calls), len(self.interned))
             self.emit(
                 CallSeen, at, None, number=number, callee=name, args=args.positional,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from analyzer.engine.events import Backward, Escape, Event, Forward, Loop
 from analyzer.engine.hooks import framework_of, is_manual, loops_around, updates
@@ -37,6 +37,10 @@ class Program(Interpreter):
         self.sources = sources
         self.skipped: list[Skipped] = []
         self.budget_left = BUDGET
+        self.is_over = False
+        """Whether all that happens has happened: from then on `of` and `within` look each question up once."""
+        self.by_kind: dict[type, list[Any]] = {}
+        self.by_nest: dict[tuple[type, object], list[Any]] = {}
         self.entries: dict[Site, str] = {}
         self.open_entries: set[Site] = set()
         """Entries of classes that inherit from code that was not read, which may call them."""
@@ -49,6 +53,7 @@ class Program(Interpreter):
     def run_target(self, path: str) -> None:
         """Interpret one file and everything it reaches."""
         self.run_rest(path, self.run_main(path))
+        self.is_over = True
 
     def run_main(self, path: str) -> State:
         """Run a file as ``python FILE`` does."""
@@ -186,12 +191,22 @@ class Program(Interpreter):
 
     def of(self, kind: type[E]) -> Iterator[E]:
         """The events of one kind, in program order."""
-        return (event for event in self.events if isinstance(event, kind))
+        if not self.is_over:
+            return (event for event in self.events if isinstance(event, kind))
+        known = self.by_kind.get(kind)
+        if known is None:
+            known = self.by_kind[kind] = [event for event in self.events if isinstance(event, kind)]
+        return iter(known)
 
     def within(self, kind: type[E], loops: tuple[Loop, ...]) -> Iterator[E]:
         """The events of one kind that happen inside these loops."""
         keys = tuple(loop.key for loop in loops)
-        return (event for event in self.of(kind) if tuple(loop.key for loop in event.loops[: len(keys)]) == keys)
+        known = self.by_nest.get((kind, keys))
+        if known is None:
+            known = [e for e in self.of(kind) if tuple(loop.key for loop in e.loops[: len(keys)]) == keys]
+            if self.is_over:
+                self.by_nest[kind, keys] = known
+        return iter(known)
 
     def nests_with(self, events: Iterable[Event]) -> frozenset[tuple[object, ...]]:
         """The nests of loops (`nest_key`) inside of which any of these events happens."""
