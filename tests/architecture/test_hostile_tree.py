@@ -48,6 +48,7 @@ _ANSWERS = {
     ("estimate", "--params", "1B", "--gpu-memory", "80GiB", "--format", "json"): '"peak_gib"',
     ("rules",): "PF101  graph-retention",
     ("explain", "TG001"): "PF101 graph-retention",
+    ("report", "train.py:10"): "PF101",
     ("gpus", "a100"): "A100",
     ("instances", "p4d"): "p4d",
     ("models", "llama"): "lama",

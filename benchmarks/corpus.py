@@ -1,0 +1,177 @@
+"""Precision on public training repositories: scan checkouts, compare with the labels, write ``docs/corpus.md``.
+
+    python -m benchmarks.corpus scan --checkouts DIR --out findings.jsonl
+    python -m benchmarks.corpus page [--check]
+
+``tests/corpus/repositories.json`` names repositories and commits; a checkout lies in ``DIR/OWNER+NAME``. A finding is
+known by repository, path, rule and line; the file's git hash says whether the line still means the same. Labels
+(``labels.jsonl``) hold two verdicts that were given without seeing each other: ``defect`` (confirmed), ``intentional``,
+``limitation`` (the analyzer is wrong) or ``unresolved``. Where they disagree the finding counts as wrong. No code is
+kept: hashes, positions, verdicts and reasons in a person's words.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import hashlib
+import json
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from analyzer.api import Options, analyze
+from analyzer.findings import Finding
+from bot.sources.directory import Directory
+
+HERE = Path(__file__).parent.parent
+CORPUS = HERE / "tests" / "corpus"
+PAGE = HERE / "docs" / "corpus.md"
+VERDICTS = ("defect", "intentional", "limitation", "unresolved")
+_GATED = ("error", "warning")
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """One finding and what two readers said about it; `peer` tells a finding of torch-preflight from ours."""
+
+    repo: str
+    path: str
+    blob: str
+    rule: str
+    line: int
+    severity: str
+    confidence: str
+    verdicts: tuple[str, str]
+    reason: str
+    tool: str = "preflight"
+
+    @property
+    def is_right(self) -> bool:
+        """Whether both readers confirmed a defect."""
+        return self.verdicts == ("defect", "defect")
+
+    @classmethod
+    def from_json(cls, row: dict[str, Any]) -> Label:
+        """A row of ``labels.jsonl``. Raises ValueError for a verdict that is none."""
+        first, second = row["verdicts"]
+        if {first, second} - set(VERDICTS):
+            raise ValueError(f"{row['repo']} {row['path']}:{row['line']}: verdicts are {', '.join(VERDICTS)}")
+        return cls(
+            repo=row["repo"], path=row["path"], blob=row["blob"], rule=row["rule"], line=row["line"],
+            severity=row["severity"], confidence=row["confidence"], verdicts=(first, second), reason=row["reason"],
+            tool=row.get("tool", "preflight"),
+        )  # fmt: skip
+
+
+def labels() -> list[Label]:
+    """The committed labels."""
+    text = (CORPUS / "labels.jsonl").read_text("utf-8")
+    return [Label.from_json(json.loads(line)) for line in text.splitlines() if line.strip()]
+
+
+def repositories() -> dict[str, str]:
+    """Repository -> commit."""
+    found: dict[str, str] = json.loads((CORPUS / "repositories.json").read_text("utf-8"))
+    return found
+
+
+def git_hash(content: bytes) -> str:
+    """The hash git gives a blob."""
+    return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()  # noqa: S324  git's own addressing
+
+
+def scan(checkouts: Path) -> Iterator[dict[str, Any]]:
+    """Every finding at default levels in every checkout, as a row without verdicts."""
+    for repo, commit in repositories().items():
+        root = checkouts / repo.replace("/", "+", 1)
+        if not root.is_dir():
+            print(f"no checkout of {repo}@{commit[:10]} in {checkouts}", file=sys.stderr)
+            continue
+        files = Directory(root)
+        targets = sorted(path for path in files.paths() if path.endswith((".py", ".ipynb")))
+        for finding in analyze(files, targets, Options()).findings:
+            yield _row(repo, finding, files.read(finding.path) or b"")
+
+
+def _row(repo: str, finding: Finding, content: bytes) -> dict[str, Any]:
+    return {
+        "repo": repo, "path": finding.path, "blob": git_hash(content), "rule": finding.rule, "line": finding.line,
+        "severity": finding.severity.value, "confidence": finding.confidence.value,
+    }  # fmt: skip
+
+
+def precision(items: Iterable[Label]) -> tuple[int, int]:
+    """Findings that both readers confirmed, of all."""
+    known = list(items)
+    return sum(item.is_right for item in known), len(known)
+
+
+def page(known: Sequence[Label]) -> str:
+    """The whole page."""
+    ours = [item for item in known if item.tool == "preflight"]
+    gated = [item for item in ours if item.severity in _GATED]
+    repos = repositories()
+    lines = [
+        "# Findings on public repositories",
+        "",
+        "Written by `python -m benchmarks.corpus page`; do not edit. Every error and warning at default levels in",
+        f"{len(repos)} public training repositories, and a sample of the notes, read against the source by two readers",
+        "who did not see each other's verdict. A finding counts as right where both confirmed a defect; everything else,",
+        "disagreement among it, counts as wrong. `tests/corpus/labels.jsonl` has every verdict with its reason.",
+        "",
+        "| | findings | confirmed by both | share |",
+        "| --- | ---: | ---: | ---: |",
+        _line("errors and warnings", gated),
+        _line("notes (a sample)", [item for item in ours if item.severity == "note"]),
+    ]
+    peer = [item for item in known if item.tool != "preflight"]
+    if peer:
+        lines.append(_line("torch-preflight 0.5, errors and warnings, same files", peer))
+    agreed = sum(item.verdicts[0] == item.verdicts[1] for item in ours)
+    lines += ["", f"The readers gave the same verdict to {agreed} of {len(ours)} findings.", "", "## By rule", ""]
+    lines += ["| rule | severity | findings | confirmed by both | share |", "| --- | --- | ---: | ---: | ---: |"]
+    by_rule: dict[tuple[str, str], list[Label]] = collections.defaultdict(list)
+    for item in ours:
+        by_rule[item.rule, item.severity].append(item)
+    for (rule, severity), items in sorted(by_rule.items()):
+        right, whole = precision(items)
+        lines.append(f"| {rule} | {severity} | {whole} | {right} | {right / whole:.0%} |")
+    lines += ["", "## What was wrong", ""]
+    wrong = [item for item in gated if not item.is_right]
+    lines += [f"* {item.rule} {item.repo} `{item.path}:{item.line}`: {item.reason}" for item in wrong] or ["Nothing."]
+    return "\n".join(lines) + "\n"
+
+
+def _line(name: str, items: Sequence[Label]) -> str:
+    right, whole = precision(items)
+    return f"| {name} | {whole} | {right} | {right / whole:.0%} |" if whole else f"| {name} | 0 | 0 | |"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Scan, or write or check the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    scanning = commands.add_parser("scan")
+    scanning.add_argument("--checkouts", type=Path, required=True)
+    scanning.add_argument("--out", type=Path, required=True)
+    writing = commands.add_parser("page")
+    writing.add_argument("--check", action="store_true")
+    args = parser.parse_args(argv)
+    if args.command == "scan":
+        rows = [json.dumps(row, sort_keys=True) for row in scan(args.checkouts)]
+        args.out.write_text("\n".join(rows) + "\n", encoding="utf-8")
+        return 0
+    text = page(labels())
+    if args.check:
+        is_fresh = PAGE.exists() and PAGE.read_text(encoding="utf-8") == text
+        print("fresh" if is_fresh else "stale: run python -m benchmarks.corpus page", file=sys.stderr)
+        return 0 if is_fresh else 1
+    PAGE.write_text(text, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
