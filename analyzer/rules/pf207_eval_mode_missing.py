@@ -55,7 +55,7 @@ class EvalModeMissing(Rule):
 
     code = "PF207"
     name = "eval-mode-missing"
-    severity = Severity.ERROR
+    severity = Severity.WARNING
     since = "0.1"
 
     def check(self, program: Program, report: Report) -> None:

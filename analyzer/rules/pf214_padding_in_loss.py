@@ -45,7 +45,7 @@ class PaddingInLoss(Rule):
 
     code = "PF214"
     name = "padding-in-loss"
-    severity = Severity.WARNING
+    severity = Severity.ERROR
     since = "0.1"
 
     def check(self, program: Program, report: Report) -> None:
