@@ -80,7 +80,7 @@ def repositories() -> dict[str, str]:
 
 def git_hash(content: bytes) -> str:
     """The hash git gives a blob."""
-    return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()  # noqa: S324  git's own addressing
+    return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
 
 
 def scan(checkouts: Path) -> Iterator[dict[str, Any]]:
@@ -118,7 +118,7 @@ def page(known: Sequence[Label]) -> str:
         "# Findings on public repositories",
         "",
         "Written by `python -m benchmarks.corpus page`; do not edit. Every error and warning at default levels in",
-        f"{len(repos)} public training repositories, and a sample of the notes, read against the source by two readers",
+        f"{len(repos)} public training repositories, and a sample of the notes, read against the source by two people",
         "who did not see each other's verdict. A finding counts as right where both confirmed a defect; everything else,",
         "disagreement among it, counts as wrong. `tests/corpus/labels.jsonl` has every verdict with its reason.",
         "",
