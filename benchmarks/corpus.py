@@ -119,7 +119,7 @@ def page(known: Sequence[Label]) -> str:
         "",
         "Written by `python -m benchmarks.corpus page`; do not edit. Every error and warning at default levels in",
         f"{len(repos)} public training repositories, and a sample of the notes, read against the source by two people",
-        "who did not see each other's verdict. A finding counts as right where both confirmed a defect; everything else,",
+        "who did not see each other's verdict. A finding is right where both confirmed a defect; everything else,",
         "disagreement among it, counts as wrong. `tests/corpus/labels.jsonl` has every verdict with its reason.",
         "",
         "| | findings | confirmed by both | share |",
