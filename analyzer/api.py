@@ -191,11 +191,14 @@ class Unseen:
 @dataclass(frozen=True, slots=True)
 class Ref:
     """A value that is itself the result of a call or a class: its qualified name (``torch.bfloat16``,
-    ``torch.optim.AdamW``) and, for a call, where to find it in the answer (`CallSite.id`)."""
+    ``torch.optim.AdamW``) and, for a call, where to find it in the answer (`CallSite.id`).
+
+    A ``list`` or ``dict`` whose keys the text shows has `items`: each key (or index) with the values it may hold."""
 
     name: str
     call: int | None
     origin: Origin
+    items: tuple[tuple[object, tuple[Argument, ...]], ...] | None = None
 
 
 Argument = Known | Unseen | Ref

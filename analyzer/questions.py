@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import ast
+from collections.abc import Collection, Mapping, Sequence
 
 import libcst as cst
 
@@ -14,9 +15,12 @@ from analyzer.engine.sources import Sources
 from analyzer.engine.trace import Site, Trace
 from analyzer.knowledge.overlays.arguments import ARGV
 from analyzer.knowledge.schema import knowledge
+from analyzer.notebooks.files import NotebookFiles
 from analyzer.pipeline import quiet_collector, seen_again
 from analyzer.positions import spans
 from analyzer.project import Project
+
+MAX_DEPTH = 6  # lists and dicts inside one another
 
 
 def call_sites(
@@ -24,7 +28,8 @@ def call_sites(
 ) -> tuple[CallSite, ...]:
     """See `analyzer.api.call_sites`."""
     with quiet_collector():
-        sources = Sources(Project(files))
+        tree = NotebookFiles(files)
+        sources = Sources(Project(tree))
 
         def ask() -> tuple[CallSite, ...]:
             program = Program(sources.project, knowledge(), sources)
@@ -32,7 +37,7 @@ def call_sites(
             state = program.run_main(entry)
             if not any(program.of(CallSeen)):
                 program.run_rest(entry, state)
-            return _Answer(program, argv).sites()
+            return _Answer(program, argv, tree).sites()
 
         return seen_again(ask)
 
@@ -40,10 +45,12 @@ def call_sites(
 class _Answer:
     """Translates the engine's values into the contract's."""
 
-    def __init__(self, program: Program, argv: Sequence[tuple[str, Origin]]) -> None:
+    def __init__(self, program: Program, argv: Sequence[tuple[str, Origin]], tree: NotebookFiles) -> None:
         self.program = program
+        self.tree = tree
         self.argv = argv
         self.lines: dict[Site, int] = {}
+        self.held: Mapping[engine.ObjectId, tuple[tuple[str, engine.Value], ...]] = {}
 
     def sites(self) -> tuple[CallSite, ...]:
         events = list(self.program.of(CallSeen))
@@ -62,6 +69,7 @@ class _Answer:
                     self.lines[Site(path, at)] = places[node].start.line
 
     def site(self, event: CallSeen) -> CallSite:
+        self.held = event.held
         arguments = {str(index): self.values(value, event.site) for index, value in enumerate(event.args)}
         arguments.update({name: self.values(value, event.site) for name, value in event.keywords})
         receiver = self.values(event.receiver, event.site) if event.receiver is not None else ()
@@ -79,7 +87,7 @@ class _Answer:
         if isinstance(case, engine.Class):
             return Ref(case.node.name, None, origin)
         if isinstance(case, engine.Ref):
-            return self.object(case, origin)
+            return self.made(case, site, origin)
         if isinstance(case, engine.Tuple) and all(isinstance(item, engine.Const) for item in case.items):
             return Known(tuple(item.value for item in case.items if isinstance(item, engine.Const)), origin)
         if isinstance(case, engine.Unknown):
@@ -94,22 +102,43 @@ class _Answer:
             return Known(case.value, self.origin(case.trace, site), overrides)
         return Unseen("a constant of another type", self.origin(case.trace, site))
 
-    def object(self, ref: engine.Ref, origin: Origin) -> Argument:
+    def made(self, ref: engine.Ref, site: Site, origin: Origin, depth: int = 0) -> Argument:
         obj = self.program.objects[ref.obj]
         name = obj.name or (obj.cls.node.name if obj.cls else obj.kind)
-        return Ref(name, obj.call, origin)
+        return Ref(name, obj.call, origin, self.items(ref, site, depth))
+
+    def items(self, ref: engine.Ref, site: Site, depth: int) -> tuple[tuple[object, tuple[Argument, ...]], ...] | None:
+        """What a list or dict holds, by key; None where the text does not show every key."""
+        fields = self.held.get(ref.obj)
+        if fields is None or depth > MAX_DEPTH:
+            return None
+        found: list[tuple[object, tuple[Argument, ...]]] = []
+        for name, value in fields:
+            try:
+                key = ast.literal_eval(name[1:-1])
+            except (ValueError, SyntaxError):
+                return None
+            inner = [
+                self.made(case, site, self.origin(case.trace, site), depth + 1)
+                if isinstance(case, engine.Ref)
+                else self.value(case, site)
+                for case in value.cases
+            ]
+            found.append((key, tuple(inner)))
+        return tuple(found)
 
     def origin(self, trace: Trace | None, site: Site) -> Origin:
         place = trace.site if trace is not None else site
         if place.path == ARGV:
             return self.argv[place.at][1]
         text = trace.note if trace is not None and trace.note != "here" else ""
-        return Origin(place.path, self.lines.get(place, 1), text)
+        return Origin(place.path, self.tree.line(place.path, self.lines.get(place, 1)), text)
 
 
 def _sites(event: CallSeen) -> list[Site]:
     found: list[Site] = []
     given = [*event.args, *(value for _, value in event.keywords), *([event.receiver] if event.receiver else [])]
+    given += [value for fields in event.held.values() for _, value in fields]
     for value in given:
         for case in value.cases:
             found += [case.trace.site] if case.trace else []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from typing import Any
 from analyzer.api import Files
 from analyzer.errors import InputError, PreflightError
 from analyzer.findings import Skipped
+from estimator import hardware
 from estimator.estimation import estimate
 from estimator.launch.base import Arg, LaunchConfig, Request, reader_for, readers
 from estimator.launch.places import find_file
@@ -21,6 +23,8 @@ from estimator.sourced import Sourced, Unknown
 
 SUFFIXES = (".slurm", ".sbatch", ".sh", ".bash", ".job")
 CONFIG_SUFFIXES = (".yaml", ".yml", ".toml", ".json")
+_PYTHON = (".py", ".ipynb")
+_SUBMITS = re.compile(r"sagemaker|modal|launch|submit|cloud|vertex|estimator|\baws|remote_job|run_job", re.IGNORECASE)
 MAX_CANDIDATES = 400
 MAX_FOUND = 100  # launches of one listing; each is followed into its script
 _HARDWARE = ("gpu", "num_gpus", "nodes")
@@ -94,7 +98,14 @@ def _plain(sourced: Sourced[Any]) -> Any:
 def _gpu_text(gpu: Sourced[tuple[str, ...]]) -> str | list[str] | None:
     if isinstance(gpu.value, Unknown):
         return None
-    return gpu.value[0] if len(gpu.value) == 1 else list(gpu.value)
+    names = list(dict.fromkeys(card for name in gpu.value for card in _cards(name)))
+    return names[0] if len(names) == 1 else names
+
+
+def _cards(name: str) -> list[str]:
+    """An instance type as the cards it holds; any other name as it is written."""
+    is_instance = hardware.is_instance(name) and not hardware.spelled(name)
+    return [card.name for card in hardware.find(name)] if is_instance else [name]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,6 +129,7 @@ def candidates(files: Files, first: Sequence[str] = (), folder: str = "", *, wit
     (unless `with_configs` is off: most of a tree's YAML starts nothing), at most `MAX_CANDIDATES`."""
     below = sorted(path for path in files.paths() if path.startswith(folder))
     named = [path for path in below if path.endswith(SUFFIXES)]
+    named += [path for path in below if path.endswith(_PYTHON) and _SUBMITS.search(path) and not _is_hidden(path)]
     named += [path for path in below if with_configs and path.endswith(CONFIG_SUFFIXES) and not _is_hidden(path)]
     return list(dict.fromkeys([*first, *named]))[:MAX_CANDIDATES]
 

@@ -135,7 +135,7 @@ class Calls(Forwards):
 
     def instantiate(self, cls: Class, args: Args, at: int, state: State) -> Value:
         kind = self.kind_of(cls)
-        self.saw(cls.node.name, args, at)
+        self.saw(cls.node.name, args, at, state)
         ref = self.create("instance", at, kind, f"a `{cls.node.name}` is created here", cls=cls)
         self.empty(ref, state)
         self.construct(cls, ref, args, at, state)
@@ -176,7 +176,7 @@ class Calls(Forwards):
 
     def call_object(self, ref: Ref, args: Args, at: int, state: State) -> Value:
         obj = self.obj(ref)
-        self.saw("*.__call__", args, at, ref)
+        self.saw("*.__call__", args, at, state, ref)
         if obj.kind == "Module":
             return self.forward(ref, args, at, state)
         if obj.kind == "Context" and args.positional:
@@ -203,7 +203,7 @@ class Calls(Forwards):
         return result
 
     def external_result(self, callee: External, args: Args, at: int, state: State) -> Value:
-        self.saw(callee.name, args, at, External(callee.name.rpartition(".")[0]))
+        self.saw(callee.name, args, at, state, External(callee.name.rpartition(".")[0]))
         self.callbacks(args, at, state)
         special = overlays.function(callee.name)
         if special is not None:
@@ -240,7 +240,7 @@ class Calls(Forwards):
 
     def method_result(self, method: Method, args: Args, at: int, state: State) -> Value:
         receiver, kind = method.receiver, self.receiver_kind(method.receiver)
-        self.saw(f"*.{method.name}", args, at, receiver)
+        self.saw(f"*.{method.name}", args, at, state, receiver)
         self.callbacks(args, at, state)
         special = overlays.method(kind, method.name)
         if special is not None and isinstance(receiver, Ref):

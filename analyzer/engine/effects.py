@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from analyzer.engine import measures, modes, weights
@@ -33,6 +34,8 @@ from analyzer.engine.values import (
 from analyzer.knowledge.schema import Row
 
 MAX_PARTS = 500
+MAX_HELD = 40  # containers among the arguments of one call
+MAX_ITEMS = 200
 
 
 class Effects(Expressions):
@@ -183,14 +186,26 @@ class Effects(Expressions):
             if isinstance(case, Func) and (case.path, case.node.at) not in self.called:
                 self.run_function(case, Args((), {}, has_more=True), at, state.fork())
 
-    def saw(self, name: str, args: Args, at: int, receiver: Value | None = None) -> None:
+    def saw(self, name: str, args: Args, at: int, state: State, receiver: Value | None = None) -> None:
         """For the estimator: a call it asked for."""
         if self.wanted and (name in self.wanted or f"*.{name.rsplit('.', 1)[-1]}" in self.wanted):
             number = self.interned.setdefault(("call", self.site(at), self.calls), len(self.interned))
             self.emit(
                 CallSeen, at, None, number=number, callee=name, args=args.positional,
-                keywords=tuple(args.keywords.items()), receiver=receiver,
+                keywords=tuple(args.keywords.items()), receiver=receiver, held=self.held_by(args.all(), state),
             )  # fmt: skip
+
+    def held_by(self, values: Iterable[Value], state: State) -> dict[ObjectId, tuple[tuple[str, Value], ...]]:
+        """What the lists and dicts among `values` hold now, and those inside them, `MAX_HELD` in all."""
+        found: dict[ObjectId, tuple[tuple[str, Value], ...]] = {}
+        pending = list(values)
+        while pending and len(found) < MAX_HELD:
+            for case in pending.pop().cases:
+                if isinstance(case, Ref) and case.obj not in found and self.obj(case).kind in {"list", "dict"}:
+                    items = tuple((key, item) for key, item in state.fields(case.obj) if key[:1] == "[")
+                    found[case.obj] = items[:MAX_ITEMS]
+                    pending += [item for _, item in items[:MAX_ITEMS]]
+        return found
 
 
 def is_fixed(value: Value) -> bool:

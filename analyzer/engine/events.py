@@ -177,10 +177,11 @@ class Loss(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallSeen(Event):
-    """A call of a callee that the estimator asked for."""
+    """A call of a callee that the estimator asked for. `held`: what the lists and dicts among its arguments hold."""
 
     number: int
     callee: str
     args: tuple[Value, ...]
     keywords: tuple[tuple[str, Value], ...] = field(default=())
     receiver: Value | None = None
+    held: Mapping[ObjectId, tuple[tuple[str, Value], ...]] = field(default_factory=dict, compare=False)

@@ -45,9 +45,9 @@ class NotebookFiles:
         return replace(
             report,
             findings=tuple(map(self._finding, report.findings)),
-            suppressed=tuple(replace(item, line=self._line(item.path, item.line)) for item in report.suppressed),
-            idle=tuple(replace(item, line=self._line(item.path, item.line)) for item in report.idle),
-            busy=tuple(replace(item, line=self._line(item.path, item.line)) for item in report.busy),
+            suppressed=tuple(replace(item, line=self.line(item.path, item.line)) for item in report.suppressed),
+            idle=tuple(replace(item, line=self.line(item.path, item.line)) for item in report.idle),
+            busy=tuple(replace(item, line=self.line(item.path, item.line)) for item in report.busy),
         )
 
     def notes(self, paths: Iterable[str]) -> Iterator[Skipped]:
@@ -87,7 +87,8 @@ class NotebookFiles:
         edits = notebook.edits(fix.edits, self._files.read(path) or b"")
         return None if edits is None else replace(fix, edits=edits)
 
-    def _line(self, path: str, line: int) -> int:
+    def line(self, path: str, line: int) -> int:
+        """The line of the file that a line of its program stands on."""
         notebook = self._known.get(path)
         if not isinstance(notebook, Notebook):
             return line

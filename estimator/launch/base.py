@@ -18,6 +18,9 @@ from analyzer.api import Files
 from analyzer.errors import PreflightError
 from estimator.sourced import Origin, Sourced, Unknown
 
+OPEN_ARGUMENTS = "$ARGUMENTS"
+"""A word that stands for any arguments: nothing the script says by default is certain beside it."""
+
 
 class UnreadableLaunch(PreflightError):
     """One launch file cannot be read (too large, too deeply nested, binary…). The others are unaffected."""
@@ -96,7 +99,7 @@ class LaunchConfig:
     """One command of one launch file, with everything the file says about it.
 
     `overrides` are run-config fields that the launcher's own options set (precision, sharding…); `recipe` those of a
-    configuration file that is the whole run, where the command starts one.
+    configuration file that is the whole run, where the command starts one; `sources` the files it was made from.
     """
 
     path: str
@@ -107,6 +110,7 @@ class LaunchConfig:
     command: Command
     overrides: Mapping[str, Sourced[Any]] = field(default_factory=dict)
     recipe: Mapping[str, Sourced[Any]] | None = None
+    sources: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()
 
 

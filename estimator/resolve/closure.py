@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterable
+import re
+from collections.abc import Collection, Iterable
 
 from analyzer import api as analyzer
 from analyzer.api import Files
+from analyzer.errors import PreflightError
 from estimator.launch.base import Arg, Command, LaunchConfig
 from estimator.launch.places import find_file, find_named
 
 MAX_FILES = 500
+_PYTHON = (".py", ".ipynb")
+_FILE_NAME = re.compile(rb"""["']([\w./\-]{1,200}\.(?:json|ya?ml|toml))["']""")
 
 
 def script_path(files: Files, command: Command, near: str) -> str | None:
@@ -30,14 +34,22 @@ def script_path(files: Files, command: Command, near: str) -> str | None:
 
 
 def closure(files: Files, launch: LaunchConfig) -> frozenset[str]:
-    """Every file whose change may change the launch. Deterministic; at most `MAX_FILES` modules are followed."""
+    """Every file whose change may change the launch. Deterministic; at most `MAX_FILES` modules are followed.
+
+    Files that a recipe names are those that its values came from; those of a script its string constants."""
     command = launch.command
     found = {launch.path}
     words = [*command.words, *command.options.values(), *command.env.values()]
     found |= {word.path for word in words if word.path}
-    found |= set(_named_files(files, words, command.cwd, launch.path))
+    found |= set(_named_files(files, words, command.cwd, launch.path)) | launch.sources
+    said = [*(launch.recipe or {}).values(), *launch.overrides.values(), launch.target.gpu, launch.target.nodes]
+    found |= {value.origin.path for value in said if value.origin.path in files.paths()}
+    entries = [launch.path] if launch.path.endswith(_PYTHON) else []
     script = script_path(files, command, launch.path)
-    return frozenset(found | _imports(files, script)) if script is not None else frozenset(found)
+    entries += [script] if script is not None else []
+    for entry in entries:
+        found |= _imports(files, entry)
+    return frozenset(found)
 
 
 def _named_files(files: Files, words: Iterable[Arg], cwd: str, near: str) -> Iterable[str]:
@@ -52,13 +64,26 @@ def _named_files(files: Files, words: Iterable[Arg], cwd: str, near: str) -> Ite
 def _imports(files: Files, script: str) -> set[str]:
     known = files.paths()
     seen, pending = {script}, [script]
+    named: set[str] = set()
     while pending and len(seen) < MAX_FILES:
         path = pending.pop()
         source = files.read(path)
-        if source is None or not path.endswith(".py"):
+        if source is None or not path.endswith(_PYTHON):
             continue
-        for imported in analyzer.imported_paths(source, path, known):
+        for imported in _imported(source, path, known):
             if imported not in seen:
                 seen.add(imported)
                 pending.append(imported)
-    return seen
+        named |= {found for name in set(_FILE_NAME.findall(source)) if (found := _beside(files, name, script))}
+    return seen | named
+
+
+def _imported(source: bytes, path: str, known: Collection[str]) -> list[str]:
+    try:
+        return analyzer.imported_paths(source, path, known)
+    except PreflightError:  # a broken notebook imports nothing
+        return []
+
+
+def _beside(files: Files, name: bytes, script: str) -> str | None:
+    return find_file(files, name.decode("ascii"), ".", script)

@@ -14,7 +14,7 @@ from analyzer import api as analyzer
 from analyzer.api import Files
 from analyzer.errors import InputError
 from estimator import hardware
-from estimator.launch.base import Arg, LaunchConfig, not_known
+from estimator.launch.base import OPEN_ARGUMENTS, Arg, LaunchConfig, not_known
 from estimator.resolve import arguments
 from estimator.resolve.closure import script_path
 from estimator.resolve.configfiles import deepspeed_facts
@@ -40,7 +40,22 @@ def resolve(files: Files, launch: LaunchConfig) -> tuple[RunConfig, ...]:
     if not facts.marks and (reason := unreadable(files, script)):
         return _without_script(launch, reason)
     engine = _deepspeed(files, launch, facts)
-    return tuple(_completed(run, launch, facts, engine) for run in configs_from(facts, files))
+    runs = (_unless_given(run, launch) for run in configs_from(facts, files))
+    return tuple(_completed(run, launch, facts, engine) for run in runs)
+
+
+def _unless_given(run: RunConfig, launch: LaunchConfig) -> RunConfig:
+    """Beside arguments that nobody can see, only those that can be seen are certain."""
+    hidden = next((word for word in launch.command.argv if word.text == OPEN_ARGUMENTS), None)
+    if hidden is None:
+        return run
+    seen = {(word.path, word.line) for word in launch.command.words}
+    changes: dict[str, Any] = {
+        name: Sourced(Unknown(hidden.unknown, (value.value,)), value.origin)
+        for name, value in run.words().items()
+        if value.is_known and name != "task" and (value.origin.path, value.origin.line) not in seen
+    }
+    return replace(run, **changes)
 
 
 def unreadable(files: Files, script: str) -> str:

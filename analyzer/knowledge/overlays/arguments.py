@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 
 from analyzer.engine.calls import Calls
 from analyzer.engine.machine import Args
@@ -68,7 +69,9 @@ def _given(machine: Calls, args: Args, names: list[str], default: Value, at: int
     for index, (word, _) in enumerate(machine.argv):
         name, has_value, text = word.partition("=")
         action = _action(args)
-        if name not in names and not (action == "BooleanOptionalAction" and f"--{name.removeprefix('--no-')}" in names):
+        is_short = is_abbreviation(name, names)
+        is_negated = action == "BooleanOptionalAction" and f"--{name.removeprefix('--no-')}" in names
+        if name not in names and not is_negated and not is_short:
             continue
         if action in {"store_true", "store_false", "BooleanOptionalAction"}:
             on = not name.startswith("--no-") if action == "BooleanOptionalAction" else action == "store_true"
@@ -82,6 +85,17 @@ def _given(machine: Calls, args: Args, names: list[str], default: Value, at: int
             replaced = (default,) if isinstance(default, Const) else ()
             found = const(found.value, start(Site(ARGV, index), word), replaced)
     return default if found is None else found
+
+
+def is_abbreviation(given: str, names: Sequence[str]) -> bool:
+    """argparse accepts the beginning of an option that no other begins with. Here only what ends inside a word of
+    several (``--max_seq_len`` for ``--max_seq_length``): a whole word may well be an option of its own."""
+    plain = given.lstrip("-").replace("-", "_")
+    longer = [name.lstrip("-").replace("-", "_") for name in names if name.startswith("--")]
+    return "_" in plain and any(
+        name.startswith(plain) and name != plain and name[len(plain)].isalnum() and not plain.endswith("_")
+        for name in longer
+    )
 
 
 def _typed(machine: Calls, args: Args, text: str, at: int, state: State) -> Value:
@@ -136,17 +150,20 @@ def parse_dataclasses(machine: Calls, ref: Ref, args: Args, at: int, state: Stat
 
 def _from_command_line(machine: Calls, cls: Value, at: int, state: State) -> Value:
     given: dict[str, Value] = {}
+    names = field_names(cls) if isinstance(cls, Class) else []
     for index, (word, _) in enumerate(machine.argv):
         if word.startswith("--"):
             name, has_value, text = word[2:].partition("=")
             following = machine.argv[index + 1][0] if index + 1 < len(machine.argv) else "--"
             raw = text if has_value else "true" if following.startswith("--") else following
             field = name.replace("-", "_")
+            whole = [known for known in names if is_abbreviation(field, [f"--{known}"])]
+            field = whole[0] if len(whole) == 1 and field not in names else field
             known = machine.class_attribute(cls, field, state) if isinstance(cls, Class) else None
             overrides = (known,) if isinstance(known, Const) else ()
             given[field] = const(_plain(raw), start(Site(ARGV, index), word), overrides)
     if isinstance(cls, Class):
-        fields = set(field_names(cls))
+        fields = set(names)
         given = {name: value for name, value in given.items() if name in fields or not fields}
     return machine.call(cls, Args((), given), at, state)
 
