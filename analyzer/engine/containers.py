@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from analyzer.engine import outputs
 from analyzer.engine.data_events import LoaderIterated
 from analyzer.engine.events import Loop, Store
 from analyzer.engine.graphs import carries
@@ -163,7 +164,9 @@ class Containers(Operations):
 
     def note_store(self, ref: Ref, value: Value, node: ir.Expr, how: Any, state: State, at: int | None = None) -> None:
         """Something is put into a container: an event if it may carry a graph."""
-        held = tuple(case for case in self.deep(value, state) if carries(case))
+        cases = self.deep(value, state)
+        self.note_output(ref, cases, value, node, at)
+        held = tuple(case for case in cases if carries(case))
         if held:
             obj = self.obj(ref)
             reach = self.loops_outside if self.in_pass else len(self.loops)
@@ -172,6 +175,17 @@ class Containers(Operations):
                 into=ref.obj,
                 how=how, is_carried=len(obj.loops) < reach and obj.forwards == 0, freed="maybe",
                 place=obj.trace,
+            )  # fmt: skip
+
+    def note_output(self, ref: Ref, cases: list[Value], value: Value, node: ir.Expr, at: int | None) -> None:
+        """Outputs of a network that have no graph are put into a container."""
+        found = tuple(case for case in cases if isinstance(case, Tensor) and case.via and outputs.marks_in(case.via))
+        obj = self.obj(ref)
+        if found and not self.in_pass and len(obj.loops) < len(self.loops):
+            self.emit(
+                outputs.OutputKept, node.at if at is None else at, found[0].trace, into=ref.obj, outputs=found,
+                born_under=len(obj.loops),
+                tensor_at=node.at if all(isinstance(case, Tensor) for case in value.cases) else None,
             )  # fmt: skip
 
     def deep(self, value: Value, state: State, depth: int = 3) -> list[Value]:

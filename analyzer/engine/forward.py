@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from analyzer.engine import measures, modes, shapes
+from analyzer.engine import measures, modes, outputs, shapes
 from analyzer.engine.events import Forward
 from analyzer.engine.graphs import carries, device_of, roots_of
 from analyzer.engine.machine import CONTAINERS, MAX_DEPTH, Args
@@ -38,6 +38,8 @@ class Forwards(Rows):
             self.forwards -= 1
         if self.forwards:
             return result
+        if is_off:
+            result = outputs.handed_on(result, self.site(at))
         result = self.rooted(result, ref, args, at, state)
         has_graph = any(carries(case) for case in self.deep(result, state))
         mode = state.get((ref.obj, "is eval"))
@@ -100,7 +102,8 @@ class Forwards(Rows):
                 shape=shapes.of_layer(obj.name, dict(obj.arguments)),
             )
         shape = self.shape_after(obj.name, args, args.all(), state)
-        numbers = shapes.shaped(self.tensor_result(row, args.all(), at, state, args), shape)
+        numbers = self.sized(obj.name, self.tensor_result(row, args.all(), at, state, args), args.all(), at, state)
+        numbers = shapes.shaped(numbers, shape)
         return self.reduced(row, dict(obj.arguments), numbers)
 
     def through_layers(self, ref: Ref, args: Args, at: int, state: State) -> Value:
@@ -121,6 +124,11 @@ class Forwards(Rows):
             graph = "no"
         roots = frozenset(root for case in incoming for root in roots_of(case)) | {self.site(at)}
         via = measures.without(frozenset(v for case in incoming for v in case.via))
+        is_shown = bool(outputs.marks_in(via))
+        if is_shown:
+            via = outputs.without(via)
+        if off and not (is_shown and is_opaque and len(incoming) > 1):  # a loss of outputs and targets
+            via |= {outputs.Output(self.site(at))}
         trace = start(self.site(at), "this module has parameters", self.gap_of(ref))
         device: Device = "accelerator" if device_of(incoming) == "accelerator" else "model"
         return Tensor(

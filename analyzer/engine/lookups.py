@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from analyzer.engine import shapes
+from analyzer.engine import outputs, shapes
 from analyzer.engine.machine import CONTAINERS, Args, unseen
 from analyzer.engine.optim_events import GradientRead
 from analyzer.engine.state import State
@@ -146,7 +146,10 @@ class Lookups(Uses):
         if attr == "data":
             self.leaves_graph((case,), at)
         if attr in {"data", "grad"}:
-            return Tensor(param_of=case.param_of, device=case.device, trace=case.trace, activation=case.activation)
+            same = outputs.marks_in(case.via) if attr == "data" and case.via else frozenset()
+            return Tensor(
+                param_of=case.param_of, device=case.device, trace=case.trace, activation=case.activation, via=same
+            )
         if attr == "shape":
             return Scalar("shape", trace=case.trace)
         if attr in {"device", "dtype", "ndim", "requires_grad", "is_cuda", "is_leaf", "grad_fn"}:
@@ -155,7 +158,7 @@ class Lookups(Uses):
             return case
         is_method = f"Tensor.{attr}" in self.knowledge.exact or attr in {"zero_grad", "step", "train", "eval"}
         if case.is_opaque and not is_method:
-            return case  # ``outputs.loss``, ``batch.labels``
+            return case if attr in outputs.FIELDS else outputs.unmarked(case)  # ``outputs.loss``, ``batch.labels``
         return Method(case, attr, trace=case.trace)
 
     # --- subscripts -------------------------------------------------------------------------------------------
@@ -174,7 +177,7 @@ class Lookups(Uses):
             is_table = self.in_pass and is_slice(index)  # a slice of a table, as long as the input
             case = replace(case, birth=case.birth if is_table else None, is_synthetic=False)
         if isinstance(case, (Tensor, Unknown)):
-            return shapes.item(case, index)
+            return shapes.item(outputs.item(case, index), index)
         if isinstance(case, Const) and isinstance(index, Const):
             try:
                 return const(case.value[index.value], case.trace)  # type: ignore[index]

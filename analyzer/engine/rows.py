@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from analyzer.engine import measures, padding, shapes
+from analyzer.engine import measures, outputs, padding, shapes
 from analyzer.engine.activations import after
 from analyzer.engine.device_events import Transfer
 from analyzer.engine.devices import MOVES, located, moved_to
@@ -32,6 +32,7 @@ from analyzer.engine.values import (
     Value,
     const,
     truth,
+    union,
 )
 from analyzer.knowledge.schema import Row
 from analyzer.records import replace
@@ -65,7 +66,8 @@ class Rows(Effects):
         if row.returns in {"tensor", "values and indices"}:
             if row.graph == "parameters":
                 return Parameter("yes", trace=start(self.site(at), "a parameter"))
-            result = measures.after_call(name, inputs, self.tensor_result(row, inputs, at, state, args))
+            result = self.sized(name, self.tensor_result(row, inputs, at, state, args), inputs, at, state)
+            result = measures.after_call(name, inputs, result)
             result = padding.after_call(name, args, result, self.site(at))
             result = shapes.shaped(result, self.shape_after(name, args, inputs, state))
             return self.with_gradient(self.reduced(row, args.keywords, result), args, at, state)
@@ -207,6 +209,18 @@ class Rows(Effects):
         if row.name in MOVES:
             self.note_transfer(row.name, inputs[0], args, at)
         return located(row, value, incoming, args, (self.site(at), tuple(loop.key for loop in self.loops)))
+
+    def sized(self, name: str, value: Value, inputs: tuple[Value, ...], at: int, state: State) -> Value:
+        """What a call gives that is given outputs of a network: as large as these, or not."""
+        given = (case for each in inputs for case in self.deep(each, state))
+        marks = frozenset(mark for case in given for mark in outputs.marks_of(case))
+        if not marks:
+            return value
+        what = outputs.use_of(name, len(inputs) > 1)
+        for mark in sorted(marks, key=lambda mark: mark.site) if what else ():
+            self.emit(outputs.OutputRead, at, None, of=mark.site, what=what)
+        kept = marks if outputs.is_kept_by(name) else frozenset()
+        return union(outputs.with_marks(case, kept) for case in value.cases)
 
     def note_transfer(self, name: str, value: Value, args: Args, at: int) -> None:
         """A tensor moves: a copy, where it was in the host's memory."""

@@ -1,0 +1,133 @@
+"""PF103 outputs-kept-on-device."""
+
+from __future__ import annotations
+
+from analyzer.engine.events import Backward, Forward, Loop, Loss
+from analyzer.engine.outputs import OutputKept, OutputRead, marks_in
+from analyzer.engine.program import Program
+from analyzer.engine.trace import Gap, Site
+from analyzer.engine.values import Tensor
+from analyzer.findings import Severity
+from analyzer.fixes.edits import InsertAfter
+from analyzer.rules.base import DraftFix, Report, Rule
+from analyzer.syntax import ir
+from analyzer.syntax.scope import walk
+
+_OF_CLASSES = {"logits", "log-probabilities"}
+
+
+class OutputsKeptOnDevice(Rule):
+    """The outputs of a whole evaluation pile up in the memory of the GPU.
+
+    ## Why it matters
+    Without a graph each output is small beside a training step, but an evaluation keeps one per batch: masks, token
+    logits or embeddings of a whole data set fill a GPU, and concatenating them needs the same memory once more. It
+    grows with the data, so it fails on the real validation set and not on the sample.
+
+    ## Example
+    ```python
+    with torch.no_grad():
+        for x, y in loader:
+            logits = model(x.to(device))
+            outputs.append(logits)
+    outputs = torch.cat(outputs)
+    ```
+
+    ## Use instead
+    ```python
+            outputs.append(logits.cpu())
+    ```
+    or keep what is needed only: `logits.argmax(dim=1)`.
+
+    ## When it stays quiet
+    For classes, means, losses and one number per sample; for what is moved to the CPU or to NumPy; where the container
+    is emptied or written out on the way, is made anew per batch, or the loop ends early; in loops that train. Where a
+    graph is recorded as well, PF102 or PF101 speak.
+
+    ## Fix safety
+    ``.cpu()`` is unsafe: what reads the container afterwards gets tensors on another device.
+    """
+
+    code = "PF103"
+    name = "outputs-kept-on-device"
+    severity = Severity.WARNING
+    since = "0.1"
+
+    def check(self, program: Program, report: Report) -> None:
+        """A store of outputs, carried over the batches of an evaluation."""
+        for kept in program.of(OutputKept):
+            loop = _batches(program, kept)
+            wide = [case for case in kept.outputs if case.device in {"accelerator", "model"} and not case.shape]
+            if loop is None or not wide or any(guard.is_periodic for guard in kept.guards):
+                continue
+            forwards = [each for each in program.of(Forward) if each.site in _sites(wide)]
+            if not forwards or all(each.is_dry for each in forwards) or _ends_early(program, loop):
+                continue
+            text = program.sources.text(Site(kept.site.path, kept.tensor_at)) if kept.tensor_at is not None else ""
+            what = f"`{text}`" if text else "what is kept"
+            report(
+                kept.site,
+                "This container {does keep} the outputs of a whole evaluation in the memory of the device: it "
+                f"grows with every batch. Keep {what} on the CPU (`.cpu()`), or only what is needed of it.",
+                because=[loop.trace, forwards[0].trace, program.objects[kept.into].trace],
+                gaps=_gaps(program, kept, wide, forwards),
+                fix=_fix(kept),
+            )
+
+
+def _sites(outputs: list[Tensor]) -> frozenset[Site]:
+    return frozenset(mark.site for case in outputs for mark in marks_in(case.via))
+
+
+def _batches(program: Program, kept: OutputKept) -> Loop | None:
+    """The loop over batches that the container outlives, and inside of which nothing empties it or trains."""
+    emptied = {loop.key for nest in program.emptied.get(kept.into, ()) for loop in nest}
+    if program.objects[kept.into].is_bounded:
+        return None
+    for depth in range(len(kept.loops), kept.born_under, -1):
+        loop = kept.loops[depth - 1]
+        if loop.key in emptied:
+            return None
+        if loop.kind == "data":
+            is_training = any(True for _ in program.within(Backward, kept.loops[:depth]))
+            return None if is_training else loop
+    return None
+
+
+def _ends_early(program: Program, loop: Loop) -> bool:
+    """Whether the loop has a ``break`` in it: only so much is kept."""
+    unit = program.sources.unit(loop.site.path)
+    for node in walk(unit.body, into_functions=True) if unit is not None else ():
+        if isinstance(node, ir.For) and node.at == loop.site.at:
+            return any(
+                isinstance(each, ir.Jump) and each.kind == "break" for each in walk(node.body, into_functions=False)
+            )
+    return False
+
+
+def _gaps(program: Program, kept: OutputKept, wide: list[Tensor], forwards: list[Forward]) -> list[Gap]:
+    """What could make the outputs small, or put them elsewhere, without our seeing it."""
+    gaps = [Gap.CONVENTION]
+    sites = _sites(wide)
+    read = {event.what for event in program.of(OutputRead) if event.of in sites}
+    is_moved = any(case.device == "accelerator" for case in wide)
+    is_number = any(case.activation is not None and case.activation.name == "sigmoid" for case in wide)
+    own = [event for event in program.of(Loss) if any(_is_of(case, sites) for case in event.input.cases)]
+    has_classes = "classes" in read or any(event.expects in _OF_CLASSES for event in own)
+    if not own and not has_classes:  # the other losses of the file say what its networks give
+        wants = {event.expects for event in program.of(Loss)}
+        has_classes = bool(wants) and wants <= _OF_CLASSES
+    is_chosen = not set(kept.guards) <= {guard for each in forwards for guard in each.guards}
+    if not is_moved or is_number or not has_classes or "features" in read or is_chosen:
+        gaps.append(Gap.UNSEEN)
+    return gaps
+
+
+def _is_of(case: object, sites: frozenset[Site]) -> bool:
+    return isinstance(case, Tensor) and any(mark.site in sites for mark in marks_in(case.via))
+
+
+def _fix(kept: OutputKept) -> DraftFix | None:
+    if kept.tensor_at is None:
+        return None
+    return DraftFix("Keep the outputs on the CPU", "unsafe", (InsertAfter(kept.tensor_at, ".cpu()"),))
