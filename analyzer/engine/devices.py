@@ -72,6 +72,8 @@ def _place(row: Row, incoming: Sequence[Value], args: Args) -> Device:
     asked = named_device(args.keywords.get("device"))
     if asked is not None:
         return asked
+    if row.name in _COPIES_TO_HOST:
+        return "host"
     tensors = [case for case in incoming if isinstance(case, Tensor)]
     if tensors or row.graph != "none":
         return device_of(incoming)
@@ -87,3 +89,5 @@ _MADE_OF_HOST_DATA = _SYNTHETIC | {
     "torch.tensor", "torch.from_numpy", "torch.FloatTensor", "torch.LongTensor", "torch.Tensor", "torch.as_tensor",
 }  # fmt: skip
 """torch docs: created on the CPU unless a device is given (or a default device is set)."""
+_COPIES_TO_HOST = {"torch.tensor", "torch.FloatTensor", "torch.LongTensor", "torch.Tensor"}
+"""Wherever the numbers in the list they are given are."""

@@ -226,7 +226,8 @@ class Lookups(Uses):
         if isinstance(case, Tuple):
             return union(case.items) if case.items else unseen("an empty tuple", self.site(at))
         if isinstance(case, Parameters):
-            return Tensor("yes", param_of=case.modules, device="model", trace=case.trace)
+            parameter = Tensor("yes", param_of=case.modules, device="model", trace=case.trace)
+            return Tuple((Scalar("str"), parameter)) if case.is_named else parameter
         if isinstance(case, Tensor):
             return replace(case, birth=None) if case.birth else case
         if isinstance(case, Ref):

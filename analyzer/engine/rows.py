@@ -95,7 +95,8 @@ class Rows(Effects):
         if row.returns == "none":
             return const(None)
         if row.returns == "parameters" and isinstance(receiver, Ref):
-            return Parameters(frozenset({receiver.obj}), trace=receiver.trace)
+            is_named = row.name.rpartition(".")[2].startswith("named_")
+            return Parameters(frozenset({receiver.obj}), is_named, trace=receiver.trace)
         if row.returns == "apply":
             return self.applied(row, args, at, state)
         if row.name in measures.NUMBERS and receiver is not None:

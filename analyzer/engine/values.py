@@ -173,9 +173,10 @@ class Partial(Value):
 
 @dataclass(frozen=True, slots=True)
 class Parameters(Value):
-    """An iterable over the parameters of modules."""
+    """An iterable over the parameters of modules; with `is_named`, over pairs of a name and a parameter."""
 
     modules: frozenset[ObjectId]
+    is_named: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,7 +285,8 @@ def _blend(one: Value, other: Value) -> Value:
         items = tuple(join(left, right) for left, right in zip(one.items, other.items, strict=True))
         return Tuple(items, trace=witness(one, other))
     if isinstance(one, Parameters) and isinstance(other, Parameters):
-        return Parameters(one.modules | other.modules, trace=witness(one, other))
+        is_named = one.is_named and other.is_named
+        return Parameters(one.modules | other.modules, is_named, trace=witness(one, other))
     if isinstance(one, Stream) and isinstance(other, Stream):
         return Stream(join(one.element, other.element), one.of | other.of, trace=witness(one, other))
     return _witness(one, other)

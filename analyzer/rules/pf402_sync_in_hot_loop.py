@@ -38,7 +38,8 @@ class SyncInHotLoop(Rule):
         norm = torch.linalg.vector_norm(torch.stack(norms)).item()
     ```
     Waits that stand apart from each other in one training step, with work for the device between them, are a note: each
-    but the last leaves the device without work. So are waits per element in evaluation.
+    but the last leaves the device without work. So are waits per element in evaluation or in a counted loop, and
+    `torch.cuda.synchronize()` or `empty_cache()` in every step.
 
     One copy of the whole tensor (`.cpu()`, `.tolist()`) before an inner loop works as well.
 
@@ -100,7 +101,7 @@ def _report_element(
         "Gather the values on the device and read them once, outside the inner loop.",
         because=because,
         gaps=[Gap.CONVENTION] if sync.value.device == "model" else [],
-        severity=Severity.WARNING if is_training else Severity.NOTE,
+        severity=Severity.WARNING if is_training and element.runs_over != "range" else Severity.NOTE,
     )
 
 
@@ -124,6 +125,7 @@ def _report_explicit(program: Program, report: Report, sync: Sync, steps: tuple[
         "Call it once per epoch, or not at all.",
         because=[steps[-1].trace, sync.trace],
         gaps=[Gap.CONVENTION],
+        severity=Severity.NOTE,  # often beside another wait that drains the same queue, or against fragmentation
     )
 
 
