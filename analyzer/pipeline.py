@@ -91,7 +91,7 @@ def verified(run: Run, files: Files) -> list[Finding]:
 
             def again(changed: bytes, path: str = path) -> Sequence[str] | None:
                 tree = _Changed(files, path, changed)
-                sources = run.sources.with_changed(Project(tree, run.sources.project.touched), path)
+                sources = run.sources.with_changed(run.sources.project.with_changed(tree, path), path)
                 found: set[tuple[str, Site]] = set()
                 for entry in sorted(run.entries[path]):
                     drafts = drafted(sources, entry, run.rules, frozenset({path}), {})

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any, cast
 
 import libcst as cst
@@ -53,6 +54,20 @@ class _Noting(PositionProvidingCodegenState):
             self.ends[id(node)] = first, last
 
 
+@lru_cache(maxsize=1)
+def _written(module: cst.Module) -> _Noting:
+    """The module written out: once for all that is asked of a file in a row."""
+    state = _Noting(module)
+    with recursion_room():
+        module._codegen(state)
+    return state
+
+
+def lines(module: cst.Module) -> list[str]:
+    """The lines of a module."""
+    return "".join(_written(module).tokens).splitlines()
+
+
 def spans(module: cst.Module, path: str, nodes: Collection[cst.CSTNode]) -> dict[cst.CSTNode, Span]:
     """The spans of `nodes`, which must be nodes of `module` itself. Columns count code points.
 
@@ -60,9 +75,7 @@ def spans(module: cst.Module, path: str, nodes: Collection[cst.CSTNode]) -> dict
     """
     if not nodes:
         return {}
-    state = _Noting(module)
-    with recursion_room():
-        module._codegen(state)
+    state = _written(module)
     result: dict[cst.CSTNode, Span] = {}
     for node in nodes:
         place = state.ends.get(id(node))

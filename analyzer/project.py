@@ -13,6 +13,7 @@ _IMPORT = re.compile(
     re.MULTILINE,
 )
 _JOINED = re.compile(rb"\\\r?\n")
+_WORD = re.compile(rb"\w+")
 _COMMENT = re.compile(rb"#[^\r\n]*")
 
 
@@ -24,6 +25,18 @@ class Project:
         self.touched: set[str] = set() if touched is None else touched
         """The files that anything was asked of, also of those that are remembered: what a result depends on."""
         self._paths = frozenset(files.paths())
+        self._python = sorted(path for path in self._paths if path.endswith(".py"))
+        self._words: dict[str, frozenset[bytes]] = {}
+        self._matching: dict[re.Pattern[bytes], list[str]] = {}
+
+    def with_changed(self, files: Files, path: str) -> Project:
+        """The same tree with another text of one file: what is known of the others stays known."""
+        changed = Project(files, self.touched)
+        changed._words = {known: words for known, words in self._words.items() if known != path}
+        for also, matching in self._matching.items():
+            has_match = also.search(files.read(path) or b"") is not None
+            changed._matching[also] = sorted({*matching, path} if has_match else {*matching} - {path})
+        return changed
 
     def read(self, path: str) -> bytes | None:
         """The bytes of a file of the tree."""
@@ -31,12 +44,19 @@ class Project:
         return self.files.read(path)
 
     def naming(self, name: str, but: str, also: re.Pattern[bytes]) -> Iterator[str]:
-        """The other Python files that hold `name` as a word, and a match of `also`."""
-        word = re.compile(rb"\b" + re.escape(name.encode()) + rb"\b")
-        for path in sorted(self._paths):
-            source = self.read(path) if path.endswith(".py") and path != but else None
-            if source is not None and word.search(source) and also.search(source):
-                yield path
+        """The other Python files that hold `name` as a word, and a match of `also`. Every file is read once for all
+        questions."""
+        self.touched.update(self._python)
+        if also not in self._matching:
+            self._matching[also] = [path for path in self._python if also.search(self.read(path) or b"")]
+        word = name.encode()
+        return (path for path in self._matching[also] if path != but and word in self._words_of(path))
+
+    def _words_of(self, path: str) -> frozenset[bytes]:
+        known = self._words.get(path)
+        if known is None:
+            known = self._words[path] = frozenset(_WORD.findall(self.read(path) or b""))
+        return known
 
     def module_name(self, path: str) -> str:
         """The dotted name of a file."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import Any, TypeVar
 
 from analyzer.engine.events import Backward, Escape, Event, Forward, Loop
@@ -257,12 +258,8 @@ class Program(Interpreter):
     def function_around(self, site: Site) -> ir.FunctionDef | None:
         """The function whose text a place is in: the innermost one."""
         unit = self.sources.unit(site.path)
-        found: ir.FunctionDef | None = None
-        for node in walk(unit.body, into_functions=True) if unit is not None else ():
-            inside = isinstance(node, ir.FunctionDef) and site.at in extent(node)
-            if inside and isinstance(node, ir.FunctionDef) and (found is None or node.at > found.at):
-                found = node
-        return found
+        around = [node for node, numbers in functions(unit) if site.at in numbers] if unit is not None else []
+        return max(around, key=lambda node: node.at, default=None)
 
     def is_kept(self, site: Site) -> bool:
         """Whether the value of an expression replaces an attribute (``self.table = self.table.to(device)``)."""
@@ -284,6 +281,13 @@ class Program(Interpreter):
 def nest_key(loops: tuple[Loop, ...]) -> tuple[object, ...]:
     """Which loops these are, outermost first."""
     return tuple(loop.key for loop in loops)
+
+
+@lru_cache(maxsize=16)
+def functions(unit: ir.Unit) -> tuple[tuple[ir.FunctionDef, range], ...]:
+    """The functions of a file, each with the numbers of the nodes that its text holds."""
+    found = [node for node in walk(unit.body, into_functions=True) if isinstance(node, ir.FunctionDef)]
+    return tuple((node, extent(node)) for node in found)
 
 
 def extent(node: ir.FunctionDef) -> range:

@@ -45,13 +45,16 @@ def _offset(starts: Sequence[int], text: str, place: Position) -> int:
 
 def overlap(one: Fix, other: Fix) -> bool:
     """Whether two fixes touch the same characters, so that only one can be applied."""
-    if set(one.edits) & set(other.edits):
-        return True
-    return any(
-        a.span.path == b.span.path and a.span.start <= b.span.end and b.span.start <= a.span.end
-        for a in one.edits
-        for b in other.edits
-    )
+    return any(a == b or _touch(a, b) for a in one.edits for b in other.edits)
+
+
+def clash(one: Fix, other: Fix) -> bool:
+    """Whether two fixes cannot be tried together. One line that both add is no obstacle: it is added once."""
+    return any(a != b and _touch(a, b) for a in one.edits for b in other.edits)
+
+
+def _touch(a: Edit, b: Edit) -> bool:
+    return a.span.path == b.span.path and a.span.start <= b.span.end and b.span.start <= a.span.end
 
 
 def choose(findings: Iterable[Finding], with_unsafe: bool = False) -> list[Fix]:

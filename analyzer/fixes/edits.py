@@ -9,7 +9,7 @@ from typing import Literal
 import libcst as cst
 
 from analyzer.findings import Edit, Position, Span
-from analyzer.positions import spans
+from analyzer.positions import lines, spans
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +65,12 @@ def resolve(
 ) -> tuple[Edit, ...]:
     """The edits with their positions. A line end in a text is ``\\n``: `analyzer.fixes.apply` writes the file's own."""
     places = spans(module, path, {node_of(edit.node_id) for edit in edits})
-    lines = module.code.splitlines() if any(isinstance(edit, InsertStatement) for edit in edits) else []
+    text = lines(module) if any(isinstance(edit, InsertStatement) for edit in edits) else []
     result: list[Edit] = []
     for edit in edits:
         span = places[node_of(edit.node_id)]
         if isinstance(edit, InsertStatement):
-            result.append(_statement(edit, span, lines))
+            result.append(_statement(edit, span, text))
         else:
             result += _expression(edit, span, module, node_of)
     return tuple(result)
@@ -109,16 +109,16 @@ def _needs_wrap(node: cst.CSTNode) -> bool:
     return not isinstance(node, (cst.BaseNumber, cst.BaseString, cst.Tuple))
 
 
-def _statement(edit: InsertStatement, span: Span, lines: list[str]) -> Edit:
+def _statement(edit: InsertStatement, span: Span, text: list[str]) -> Edit:
     """On a line of its own with the statement's indentation; on a shared line (``a; b``, ``if x: a``) behind ``;``."""
-    first = lines[span.start.line - 1]
+    first = text[span.start.line - 1]
     indent = first[: span.start.column]
-    rest = lines[span.end.line - 1][span.end.column :].strip()
+    rest = text[span.end.line - 1][span.end.column :].strip()
     shares = bool(indent.strip(" \t\f")) or rest.startswith(";")
     if edit.where == "before":
         return Edit(Span(span.path, span.start, span.start), f"{edit.text}; " if shares else f"{edit.text}\n{indent}")
     end = span.end
     if shares:
         return Edit(Span(span.path, end, end), f"; {edit.text}")
-    end = Position(end.line, len(lines[end.line - 1]))  # behind a comment on the same line
+    end = Position(end.line, len(text[end.line - 1]))  # behind a comment on the same line
     return Edit(Span(span.path, end, end), f"\n{indent}{edit.text}")

@@ -119,3 +119,24 @@ def test_a_fix_must_be_seen_to_work(after: list[str] | None, keeps: bool) -> Non
 
     (result,) = verify(b"x\n", [_finding("PF101", 1, (edit,))], analyse)
     assert (keeps, b"y\n") == (result.fix is not None, seen[0])
+
+
+def test_fixes_that_add_the_same_line_are_tried_together() -> None:
+    def at(column: int, text: str) -> Edit:
+        return Edit(Span("x.py", Position(1, column), Position(1, column)), text)
+
+    imported = at(0, "import copy\n")
+    findings = [
+        _finding("PF221", 1, (imported, at(3, "a"))),
+        _finding("PF221", 2, (imported, at(5, "b"))),
+        _finding("PF221", 3, (at(5, "c"),)),
+    ]
+    seen: list[bytes] = []
+
+    def analyse(changed: bytes) -> list[str]:
+        seen.append(changed)
+        return ["PF221"]
+
+    kept = verify(b"x = y z\n", findings, analyse)
+    assert seen == [b"import copy\nx =a yb z\n", b"x = yc z\n"]
+    assert all(item.fix is not None for item in kept)

@@ -2,10 +2,28 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Collection, Mapping
+
 import pytest
 
 from analyzer.api import imported_paths
+from analyzer.project import Project
 from analyzer.screen import may_matter
+
+
+class Texts:
+    """Files in memory."""
+
+    def __init__(self, files: Mapping[str, bytes]) -> None:
+        self.files = files
+
+    def paths(self) -> Collection[str]:
+        return self.files.keys()
+
+    def read(self, path: str) -> bytes | None:
+        return self.files.get(path)
+
 
 TREE = frozenset(
     {"train.py", "utils.py", "pkg/__init__.py", "pkg/a.py", "pkg/b.py", "pkg/sub/__init__.py", "pkg/sub/c.py",
@@ -40,3 +58,16 @@ def test_imports_lead_to_files(source: str, path: str, expected: list[str]) -> N
 )
 def test_the_screen(source: bytes, expected: bool) -> None:
     assert expected == may_matter(source)
+
+
+def test_files_that_name_something_are_found_after_one_of_them_changed() -> None:
+    words = re.compile(rb"no_grad")
+    before = {"a.py": b"evaluate_all()  # no_grad\n", "b.py": b"evaluate()  # no_grad\n", "c.py": b"evaluate()\n"}
+    project = Project(Texts(before))
+    assert list(project.naming("evaluate", "main.py", words)) == ["b.py"]
+    assert list(project.naming("evaluate", "b.py", words)) == []
+    after = project.with_changed(Texts({**before, "b.py": b"pass\n"}), "b.py")
+    assert list(after.naming("evaluate", "main.py", words)) == []
+    again = after.with_changed(Texts({"b.py": b"pass\n", "c.py": b"no_grad(evaluate)\n"}), "c.py")
+    assert list(again.naming("evaluate", "main.py", words)) == ["c.py"]
+    assert project.touched >= set(before)
