@@ -107,7 +107,9 @@ class Assignments(Calls):
 
     def note_layer(self, owner: ObjectId, name: str, value: Value, state: State, at: int) -> None:
         """A module whose parameters an optimizer already has gets a layer that it does not have."""
-        if state.flag(owner, "is optimized") is not True:
+        node = self.frame.node
+        is_building = isinstance(node, ir.FunctionDef) and node.name == "__init__"  # another one, from the same place
+        if is_building or state.flag(owner, "is optimized") is not True:
             return
         new = [case for case in value.cases if isinstance(case, Ref) and self.obj(case).kind == "Module"]
         new = [case for case in new if state.flag(case.obj, "is optimized") is False]

@@ -15,6 +15,7 @@ from analyzer.engine.state import State
 from analyzer.engine.trace import start
 from analyzer.engine.typing import is_driver
 from analyzer.engine.values import Class, External, Func, Method, ObjectId, PyModule, Ref, Value, const, union
+from analyzer.knowledge.homes import public_name
 from analyzer.records import replace
 from analyzer.syntax import ir
 from analyzer.syntax.scope import dotted
@@ -162,7 +163,7 @@ class Interpreter(Functions):
                 inner_scope = self.load_module(inner, state) if inner else None
                 if inner is not None and inner_scope is not None:
                     value = PyModule(inner, inner_scope)
-            fallback = External(f"{node.module}.{name}") if not found else None
+            fallback = External(public_name(f"{node.module}.{name}")) if not found else None
             state.set(
                 (self.frame.scope, bound), value or fallback or unseen(f"`{name}` of {found}", self.site(node.at))
             )

@@ -29,6 +29,7 @@ from analyzer.engine.values import (
     const,
     union,
 )
+from analyzer.knowledge.homes import public_name
 from analyzer.records import replace
 from analyzer.syntax import ir
 
@@ -79,7 +80,7 @@ class Lookups(Uses):
 
     def attribute_of(self, case: Value, attr: str, at: int, state: State) -> Value:
         if isinstance(case, External):
-            return External(f"{case.name}.{attr}", trace=case.trace)
+            return External(public_name(f"{case.name}.{attr}"), trace=case.trace)
         if isinstance(case, PyModule):
             if attr == "__dict__":
                 return case
