@@ -218,5 +218,11 @@ def picks_by_rank(program: Program) -> bool:
     return False
 
 
+def mentions_rank(program: Program) -> bool:
+    """Whether code that was read speaks of ranks or of the number of processes at all."""
+    sources = (program.project.read(path) for path in program.modules)
+    return any(source is not None and (b"rank" in source or b"world_size" in source) for source in sources)
+
+
 def _names_rank(node: ir.Expr) -> bool:
     return not isinstance(node, ir.Constant) and bool(RANK_WORDS.search(spelled(node)))  # ``os.environ["RANK"]``

@@ -10,6 +10,7 @@ from analyzer.engine.loading import (
     is_absent,
     is_const,
     loading,
+    mentions_rank,
     named_by_rank,
     picks_by_rank,
     speaks_of_rank,
@@ -65,6 +66,7 @@ class MissingDistributedSharding(Rule):
             return
         wrapped = [event for event in known.distributed if event.how != "group"]
         several = wrapped[-1] if wrapped else known.distributed[-1]
+        is_alone = several.how == "engine" and not mentions_rank(program)  # an engine also serves a single process
         for made in found:
             why, gaps = _training(program, known, made)
             if why is None:
@@ -74,7 +76,7 @@ class MissingDistributedSharding(Rule):
                 "Every rank {does get} the whole dataset from this loader: nothing gives each process a part of its "
                 "own. Use a `DistributedSampler`.",
                 because=[several.trace, made.trace, why],
-                gaps=gaps if wrapped else [*gaps, Gap.UNSEEN],  # a group alone may serve stages of one model
+                gaps=gaps if wrapped and not is_alone else [*gaps, Gap.UNSEEN],  # a group may serve stages of a model
             )
 
 
