@@ -14,6 +14,7 @@ from analyzer.findings import Skipped
 from estimator import hardware
 from estimator.estimation import estimate
 from estimator.launch.base import Arg, LaunchConfig, Request, reader_for, readers
+from estimator.launch.cloud_files import on_cloud
 from estimator.launch.places import find_file
 from estimator.report import Estimate
 from estimator.resolve.precedence import resolve
@@ -149,13 +150,18 @@ def read(
         return ()
     try:
         found = reader.read(Request(path=path, content=content, files=files, labels=labels or {}))
-        return tuple(enriched(files, launch) for launch in found)
+        return tuple(_whole(files, launch) for launch in found)
     except PreflightError as error:
         (notes if notes is not None else []).append(Skipped(path, f"launch file not read: {error}"))
     except Exception as error:  # noqa: BLE001  boundary: one file must not hide the others, and the note is shown
         reason = f"launch file not read: {type(error).__name__} in Preflight (please report)"
         (notes if notes is not None else []).append(Skipped(path, reason))
     return ()
+
+
+def _whole(files: Files, launch: LaunchConfig) -> LaunchConfig:
+    """The launch with what the configuration files of its command say."""
+    return on_cloud(files, enriched(files, launch))
 
 
 def resolved(files: Files, config: LaunchConfig, notes: list[Skipped]) -> tuple[Launch, ...]:
@@ -186,7 +192,7 @@ def find(
     """The launches of `paths` (default: every launch file of the tree), or of one command line a person would type."""
     notes: list[Skipped] = []
     if command is not None:
-        configs = [enriched(files, config) for config in from_command(files, command, labels)]
+        configs = [_whole(files, config) for config in from_command(files, command, labels)]
         found = [launch for config in configs for launch in resolved(files, config, notes)]
         return Found(launches=tuple(distinct(found)), skipped=tuple(notes))
     found = []

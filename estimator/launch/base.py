@@ -117,7 +117,7 @@ class LaunchConfig:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     """One file to read. `options` are the submit options of a command line, which beat the file (``sbatch -N 4``);
-    `labels` maps a partition or constraint to a GPU or instance name."""
+    `labels` maps a partition or constraint to a GPU or instance name. `depth` counts the files that submitted it."""
 
     path: str
     content: bytes
@@ -125,6 +125,7 @@ class Request:
     labels: Mapping[str, str] = field(default_factory=dict)
     options: tuple[Arg, ...] = ()
     argv: tuple[Arg, ...] | None = None
+    depth: int = 0
 
 
 class Reader(Protocol):

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from estimator.launch.base import Arg, Command, LaunchConfig, Request, Target, not_known
 from estimator.launch.shell_run import Run, Started
 from estimator.launch.shell_state import State
+from estimator.launch.submitters import launches_of, submitted
 from estimator.launch.topology import processes, visible_devices
 from estimator.resolve.command import Parsed, parse, table
 from estimator.resolve.configfiles import with_accelerate_file
 from estimator.sourced import Sourced
 
-_STARTS_PYTHON = re.compile(rb"python|torchrun|accelerate|deepspeed|\.py\b|\.sh\b")
+_STARTS_PYTHON = re.compile(
+    rb"python|torchrun|accelerate|deepspeed|\.py\b|\.sh\b|\b(?:sbatch|sky|modal|dstack|kubectl|oc|az|gcloud|det|make)\b"
+    rb"|\b(?:tune|litgpt|axolotl|llamafactory-cli|trl|lightning|ray)\b"
+)
 _SHEBANG = re.compile(rb"#!\s*\S*/(?:env\s+(?:-\S+\s+)*)?(?:ba|z|da|k)?sh\b")
 _DISTRIBUTED = {"torchrun", "accelerate", "deepspeed"}
 
@@ -49,17 +53,26 @@ def launches_in(
     request: Request, format_name: str, variables: Mapping[str, Arg], target_of: TargetOf, tasks_of: TasksOf
 ) -> tuple[LaunchConfig, ...]:
     """The launches of a shell script, once per distinct reading. `variables` are set by the scheduler."""
-    run = Run(files=request.files, path=request.path, is_wanted=lambda words: parse(words, {}) is not None)
+    run = Run(files=request.files, path=request.path, is_wanted=_is_wanted)
     state = State(variables=dict(variables), positional=request.argv, script=request.path)
     state.exported |= set(variables)
     run.script(request.content, state)
     found: dict[tuple[Any, ...], LaunchConfig] = {}
     for started in run.started:
         parsed = parse(started.words, started.env, started.cwd)
+        command = submitted(started.words) if parsed is None else None
+        if command is not None:
+            line = next((word.line for word in started.words if word.path == request.path), 1)
+            for launch in launches_of(command, request, started.cwd, line):
+                found.setdefault(_identity(launch), launch)
         if parsed is not None:
             launch = _launch(request, format_name, started, parsed, target_of, tasks_of)
             found.setdefault(_identity(launch), _with_notes(launch, tuple(run.notes)))
     return tuple(found.values())
+
+
+def _is_wanted(words: Sequence[Arg]) -> bool:
+    return parse(words, {}) is not None or submitted(words) is not None
 
 
 def _launch(

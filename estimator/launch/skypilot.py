@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from estimator.launch.base import Arg, LaunchConfig, Request, Target, not_known
 from estimator.launch.documents import Node, UnreadableDocument, documents
 from estimator.launch.embedded import environment, launches, looks_like, number, one, roots, script_text
+from estimator.launch.topology import count as count_of
+from estimator.resolve.arguments import options
 from estimator.sourced import Sourced, Unknown
 
+_NAME = re.compile(r"\s*([A-Za-z][\w.\-]*)\s*(?::\s*(\d{1,4}(?:\.\d{1,3})?))?\s*")
 _NAMES = {"A100": "A100-40GB", "H100-MEGA": "H100", "A100-80GB-SXM": "A100-80GB"}
 
 
@@ -36,7 +39,7 @@ class SkyReader:
             run = root.get("run")
             if not _is_task(root) or run is None:
                 continue
-            target = _target(root, request.labels)
+            target = with_options(_target(root, request.labels), request.options)
             found += launches(request, self.format, script_text(run), target, _variables(root, target))
         return tuple(found)
 
@@ -65,6 +68,25 @@ def _target(root: Node, labels: Mapping[str, str]) -> Target:
     return Target(gpu=Sourced(names, count.origin), gpus_per_node=count, nodes=nodes)
 
 
+def with_options(target: Target, words: Sequence[Arg]) -> Target:
+    """The target with what ``sky launch --gpus H100:4 --num-nodes 2`` says instead."""
+    given = dict(options(words))
+    gpus, nodes = given.get("gpus"), given.get("num_nodes")
+    match = _NAME.fullmatch(gpus.text) if gpus is not None else None
+    if gpus is not None:
+        origin = gpus.origin(f"--gpus {gpus.text}")
+        unknown = not_known(gpus.unknown or f"--gpus {gpus.text[:40]!r}", origin)
+        name = _NAMES.get(match[1], match[1]) if match else ""
+        target = replace(
+            target,
+            gpu=Sourced((name,), origin) if match else unknown,
+            gpus_per_node=Sourced(_count(match), origin) if match else unknown,
+        )
+    if nodes is not None:
+        target = replace(target, nodes=count_of(nodes, "--num-nodes"))
+    return target
+
+
 def _asked(root: Node) -> Iterator[tuple[str, int, Node]]:
     """Name, count and place of every accelerator that may be used."""
     resources = root.get("resources")
@@ -84,9 +106,14 @@ def _asked(root: Node) -> Iterator[tuple[str, int, Node]]:
 
 
 def _parsed(text: str, node: Node) -> Iterator[tuple[str, int, Node]]:
-    match = re.fullmatch(r"\s*([A-Za-z][\w.\-]*)\s*(?::\s*(\d+(?:\.\d+)?))?\s*", text)
+    match = _NAME.fullmatch(text)
     if match is not None and not match[1].lower().startswith("tpu"):
-        yield match[1], max(int(float(match[2] or 1)), 1), node
+        yield match[1], _count(match), node
+
+
+def _count(match: re.Match[str]) -> int:
+    """A fraction of a GPU is one process on it."""
+    return max(int(float(match[2] or 1)), 1)
 
 
 def _instance(root: Node) -> Sourced[tuple[str, ...]] | None:

@@ -87,6 +87,12 @@ def recipe_of(files: Files, command: Command, near: str) -> Recipe | None:
     return None
 
 
+def starts_recipe(command: Command) -> bool:
+    """Whether a command runs a program that takes a whole run from one file."""
+    row: Mapping[str, Any] = next((row for row in launchers()["launcher"] if row["name"] == command.launcher), {})
+    return bool(row.get("recipe") or _program(command))
+
+
 def _program(command: Command) -> str:
     """The program whose module a command runs (``accelerate launch -m axolotl.cli.train``)."""
     if not command.is_module:
@@ -249,6 +255,13 @@ def _engine(facts: Mapping[str, Sourced[Any]], files: Files, launch: LaunchConfi
     found = deepspeed_facts(arg, files, launch.command.cwd, named.origin.path)
     if found:
         return found
+    for ending, (sharding, offload) in rows.table("recipes")["builtin_deepspeed"].items():
+        if (
+            f"/{named.value}".endswith(f"/{ending}")
+            and "axolotl" in launch.command.script.text + launch.command.launcher
+        ):
+            origin = replace(named.origin, text=f"{named.value}, which axolotl brings along")
+            return {"sharding": Sourced(sharding, origin), "offload": Sourced(offload, origin)}
     stage = re.search(r"zero[-_]?stage[-_]?([0-3])|zero[-_]?([0-3])|z([0-3])_", named.value.lower())
     reason = f"{named.value} is not in the repository"
     guess = [f"zero{next(filter(None, stage.groups()))}"] if stage else ["zero1", "zero2", "zero3"]
