@@ -17,6 +17,7 @@ from estimator.launch.base import Arg, LaunchConfig, Request, reader_for, reader
 from estimator.launch.cloud_files import on_cloud
 from estimator.launch.places import find_file
 from estimator.report import Estimate
+from estimator.resolve.hydra_apps import with_hydra
 from estimator.resolve.precedence import resolve
 from estimator.resolve.recipes import enriched
 from estimator.runconfig import RunConfig
@@ -161,7 +162,7 @@ def read(
 
 def _whole(files: Files, launch: LaunchConfig) -> LaunchConfig:
     """The launch with what the configuration files of its command say."""
-    return on_cloud(files, enriched(files, launch))
+    return on_cloud(files, with_hydra(files, enriched(files, launch)))
 
 
 def resolved(files: Files, config: LaunchConfig, notes: list[Skipped]) -> tuple[Launch, ...]:

@@ -30,7 +30,8 @@ class UnreadableDocument(PreflightError):
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A place in a document: a mapping, a list or a scalar, with its line. `path` is the file."""
+    """A place in a document: a mapping, a list or a scalar, with its line. `path` is the file. `raw` is a node of the
+    parser, or a mapping from key to `Node` that was put together from several files."""
 
     path: str
     line: int
@@ -50,9 +51,11 @@ class Node:
 
     def mapping(self) -> dict[str, Node]:
         """The entries of a mapping; empty for anything else. A later key wins; ``<<`` merges."""
+        if isinstance(self.raw, dict):
+            return self.raw
         if isinstance(self.raw, yaml.MappingNode):
             return _yaml_mapping(self.path, self.raw, 0)
-        if isinstance(self.raw, _Plain) and isinstance(self.raw.value, dict):
+        if isinstance(self.raw, Plain) and isinstance(self.raw.value, dict):
             return {str(key): self.raw.child(self.path, key, value) for key, value in self.raw.value.items()}
         return {}
 
@@ -60,14 +63,14 @@ class Node:
         """The items of a list; a scalar is a list of itself, a mapping has none."""
         if isinstance(self.raw, yaml.SequenceNode):
             return [Node(self.path, item.start_mark.line + 1, item) for item in self.raw.value]
-        if isinstance(self.raw, _Plain) and isinstance(self.raw.value, list):
+        if isinstance(self.raw, Plain) and isinstance(self.raw.value, list):
             return [self.raw.child(self.path, None, item) for item in self.raw.value]
         return [] if self.mapping() or self.value is None else [self]
 
     @property
     def value(self) -> str | int | float | bool | None:
         """The scalar as Python; None for null, and for what is no scalar."""
-        if isinstance(self.raw, _Plain):
+        if isinstance(self.raw, Plain):
             return self.raw.value if isinstance(self.raw.value, (str, int, float, bool)) else None
         return _scalar(self.raw) if isinstance(self.raw, yaml.ScalarNode) else None
 
@@ -82,7 +85,7 @@ class Node:
     @property
     def is_list(self) -> bool:
         """Whether it is a sequence."""
-        is_plain = isinstance(self.raw, _Plain) and isinstance(self.raw.value, list)
+        is_plain = isinstance(self.raw, Plain) and isinstance(self.raw.value, list)
         return is_plain or isinstance(self.raw, yaml.SequenceNode)
 
     @property
@@ -96,7 +99,7 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class _Plain:
+class Plain:
     """A value of a TOML file, with the text to search lines in."""
 
     value: Any
@@ -107,7 +110,7 @@ class _Plain:
         if key is not None:
             match = re.search(rf"^\s*(?:\[+)?[\w.\"-]*{re.escape(str(key))}\"?\s*(?:=|\])", self.source, re.MULTILINE)
             line = self.source.count("\n", 0, match.start()) + 1 if match else 0
-        return Node(path, line, _Plain(value, self.source))
+        return Node(path, line, Plain(value, self.source))
 
 
 def _yaml_mapping(path: str, node: yaml.MappingNode, depth: int) -> dict[str, Node]:
@@ -147,7 +150,7 @@ def documents(path: str, source: bytes) -> tuple[Node, ...]:
     text = source.decode("utf-8", "replace")
     if path.endswith(".toml"):
         try:
-            return (Node(path, 1, _Plain(parse_toml(text), text)),)
+            return (Node(path, 1, Plain(parse_toml(text), text)),)
         except ValueError as error:
             raise UnreadableDocument(f"not TOML: {error}") from None
     return tuple(_composed(path, text))

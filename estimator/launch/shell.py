@@ -16,7 +16,7 @@ from estimator.resolve.configfiles import with_accelerate_file
 from estimator.sourced import Sourced
 
 _STARTS_PYTHON = re.compile(
-    rb"python|torchrun|accelerate|deepspeed|\.py\b|\.sh\b|\b(?:sbatch|sky|modal|dstack|kubectl|oc|az|gcloud|det|make)\b"
+    rb"python|torchrun|accelerate|deepspeed|\.py\b|\.sh\b|\b(?:sbatch|sky|modal|dstack|kubectl|oc|az|gcloud|det)\b"
     rb"|\b(?:tune|litgpt|axolotl|llamafactory-cli|trl|lightning|ray)\b"
 )
 _SHEBANG = re.compile(rb"#!\s*\S*/(?:env\s+(?:-\S+\s+)*)?(?:ba|z|da|k)?sh\b")

@@ -19,6 +19,7 @@ from estimator.launch.places import find_named
 from estimator.resolve import rows
 from estimator.resolve.command import table as launchers
 from estimator.resolve.configfiles import deepspeed_facts
+from estimator.resolve.hydra import resolved
 from estimator.sourced import Origin, Sourced, Unknown
 from estimator.vocabulary import word_for_field
 
@@ -57,7 +58,7 @@ def table() -> list[Mapping[str, Any]]:
 def kind_of(root: Node, only: str = "") -> Mapping[str, Any] | None:
     """Which program a document is for, by its keys; None for any other document."""
     for row in table():
-        if only and row["name"] != only:
+        if (row["name"] != only) if only else row.get("is_composed", False):
             continue
         has_needed = all(root.get(key) is not None for key in row["needs"])
         is_forbidden = any(root.get(key) is not None for key in row.get("forbids", ()))
@@ -133,12 +134,15 @@ def _key(name: str) -> str:
 def enriched(files: Files, launch: LaunchConfig) -> LaunchConfig:
     """The launch with what its recipe says, the number of devices among it."""
     recipe = recipe_of(files, launch.command, launch.path)
-    if recipe is None:
-        return launch
+    return with_recipe(files, launch, recipe) if recipe is not None else launch
+
+
+def with_recipe(files: Files, launch: LaunchConfig, recipe: Recipe) -> LaunchConfig:
+    """The launch with what `recipe` says."""
     facts = dict(_facts(recipe))
     fields = dict(_combined(recipe, facts, files, launch))
     target, started = launch.target, launch.processes
-    devices, nodes = _whole(facts.get("devices")), _whole(facts.get("num_nodes"))
+    devices, nodes = whole(facts.get("devices")), whole(facts.get("num_nodes"))
     if devices is not None:
         target = replace(target, gpus_per_node=target.gpus_per_node if target.gpus_per_node.is_known else devices)
         started = Processes(per_node=devices, nodes=started.nodes)
@@ -148,7 +152,7 @@ def enriched(files: Files, launch: LaunchConfig) -> LaunchConfig:
     return replace(launch, target=target, processes=started, recipe=fields)
 
 
-def _whole(sourced: Sourced[Any] | None) -> Sourced[Any] | None:
+def whole(sourced: Sourced[Any] | None) -> Sourced[Any] | None:
     """A device count: a number, the length of a list of indices, or unknown (``auto``)."""
     if sourced is None or isinstance(sourced.value, bool):
         return None
@@ -190,6 +194,7 @@ def _read(recipe: Recipe, row: Mapping[str, Any]) -> Sourced[Any] | None:
         node = recipe.root.get(key)
         if node is None:
             continue
+        node = resolved(recipe.root, node) if recipe.row.get("is_composed") else node
         if row.get("is_there"):
             return Sourced(row["is_there"], node.origin(f"{key} is given"))
         if node.is_list:
@@ -338,7 +343,9 @@ def _sharding(
         found = _strategy(strategy, facts.get("zero_stage"))
         if found is not None:
             yield "sharding", found
-        return
+            if found.value in {"ddp", "none"}:
+                yield "offload", Sourced("none", found.origin)
+            return
     if "sharding" in facts:
         yield "sharding", _worded("sharding", facts["sharding"])
         return
@@ -357,10 +364,12 @@ def _by_devices(recipe: Recipe, facts: Mapping[str, Sourced[Any]]) -> Iterator[t
         yield "sharding", started
         yield "offload", facts.get("offload_fsdp", Sourced("none", started.origin))
         return
-    devices, nodes = _whole(facts.get("devices")), _whole(facts.get("num_nodes"))
+    devices, nodes = whole(facts.get("devices")), whole(facts.get("num_nodes"))
     is_alone = devices is not None and devices.value == 1 and (nodes is None or nodes.value == 1)
     if devices is not None and is_alone:
         yield "sharding", Sourced("none", devices.origin)
+    elif devices is not None and devices.is_known and recipe.name in {"lightning", "hydra"}:
+        yield "sharding", Sourced("ddp", replace(devices.origin, text="Lightning's strategy for several devices"))
     if devices is not None and recipe.name == "litgpt" and devices.is_known:
         if not is_alone:
             yield "sharding", Sourced("fsdp", devices.origin)
@@ -390,14 +399,14 @@ def _strategy(strategy: Sourced[Any], stage: Sourced[Any] | None) -> Sourced[Any
 
 def _accumulation(recipe: Recipe, facts: Mapping[str, Sourced[Any]]) -> Iterator[tuple[str, Sourced[Any]]]:
     """Global batch = micro-batch x accumulation x processes, where the other three are known."""
-    whole = facts.get("global_batch")
+    total_batch = facts.get("global_batch")
     parts: Sequence[Sourced[Any] | None] = (
-        _whole(whole), _whole(facts.get("micro_batch")), _whole(facts.get("devices")), _whole(facts.get("num_nodes")),
+        whole(total_batch), whole(facts.get("micro_batch")), whole(facts.get("devices")), whole(facts.get("num_nodes")),
     )  # fmt: skip
     numbers = [part.value for part in parts if part is not None and isinstance(part.value, int)]
-    if whole is None or len(numbers) != len(parts):
+    if total_batch is None or len(numbers) != len(parts):
         return
     total, micro, devices, nodes = numbers
     if total % (micro * devices * nodes) == 0:
         words = f"global batch {total} over micro-batch {micro} and {devices * nodes} processes"
-        yield "grad_accum", Sourced(total // (micro * devices * nodes), replace(whole.origin, text=words))
+        yield "grad_accum", Sourced(total // (micro * devices * nodes), replace(total_batch.origin, text=words))
