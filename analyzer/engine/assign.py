@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from analyzer.engine import measures, weights
+from analyzer.engine import measures, targets, weights
 from analyzer.engine.calls import Calls
 from analyzer.engine.events import Clear, Store
 from analyzer.engine.graphs import carries
@@ -132,6 +132,7 @@ class Assignments(Calls):
             else:
                 state.add((case.obj, "[]"), value)
                 node = target.index
+                targets.note_average(self, value, state, at)
                 self.note_store(case, value, node, "item", state, at)
 
     def assign_items(self, target: ir.Display, value: Value, state: State, at: int) -> None:

@@ -35,7 +35,7 @@ from analyzer.records import replace
 from analyzer.syntax import ir
 from analyzer.syntax.scope import target_names
 
-IN_PLACE = {"sigmoid_", "log_", "exp_", "relu_", "tanh_", "clamp_", "clip_"} | SCALED_IN_PLACE
+IN_PLACE = {"detach_", "sigmoid_", "log_", "exp_", "relu_", "tanh_", "clamp_", "clip_"} | SCALED_IN_PLACE
 """Methods of a tensor after which it holds other numbers."""
 _BACKWARD = {"backward", "backward(…)"}
 _MODES = {"eval", "train", "requires_grad_"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from analyzer.engine import measures, modes, outputs, shapes
+from analyzer.engine import measures, modes, outputs, shapes, targets
 from analyzer.engine.events import Forward
 from analyzer.engine.graphs import carries, device_of, roots_of
 from analyzer.engine.machine import CONTAINERS, MAX_DEPTH, Args
@@ -123,7 +123,7 @@ class Forwards(Rows):
         if frozen and graph == "yes" and not any(carries(case) for case in incoming):
             graph = "no"
         roots = frozenset(root for case in incoming for root in roots_of(case)) | {self.site(at)}
-        via = measures.without(frozenset(v for case in incoming for v in case.via))
+        via = targets.without(measures.without(frozenset(v for case in incoming for v in case.via)))
         is_shown = bool(outputs.marks_in(via))
         if is_shown:
             via = outputs.without(via)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from analyzer.engine import fold, measures, shapes
+from analyzer.engine import fold, measures, shapes, targets
 from analyzer.engine.activations import shifted
 from analyzer.engine.graphs import carries, combine, device_of
 from analyzer.engine.lookups import Lookups
@@ -100,6 +100,7 @@ class Operations(Lookups):
             return number(op, one, two)
         self.broadcast(op, one, two, at)
         outcome = measures.after_operation(op, one, two, combine(carriers))
+        outcome = targets.after_operation(self, op, one, two, outcome, at)
         activation, shape = shifted(op, one, two), shapes.after_operation(one, two)
         if (activation is None and not shape) or not isinstance(outcome, Tensor):
             return outcome

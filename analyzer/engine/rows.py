@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from analyzer.engine import measures, outputs, padding, shapes
+from analyzer.engine import measures, outputs, padding, shapes, targets
 from analyzer.engine.activations import after
 from analyzer.engine.device_events import Transfer
 from analyzer.engine.devices import MOVES, located, moved_to
@@ -70,6 +70,7 @@ class Rows(Effects):
             result = measures.after_call(name, inputs, result)
             result = padding.after_call(name, args, result, self.site(at))
             result = shapes.shaped(result, self.shape_after(name, args, inputs, state))
+            result = targets.after_call(self, name, args, receiver, result, state, at)
             return self.with_gradient(self.reduced(row, args.keywords, result), args, at, state)
         if row.returns[:1].isupper() or row.returns in {"list", "dict"}:
             return self.make(row, name, args, at, state)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from analyzer.engine.events import Backward, Clear, Forward, Step
+from analyzer.engine.events import Backward, Clear, Forward, Loss, Step
+from analyzer.engine.graphs import roots_of
 from analyzer.engine.optim_events import OptimizerMade
 from analyzer.engine.program import Program
+from analyzer.engine.targets import Bootstrapped, Mark, PolicyWeighted, WeightsAveraged, marks_of
 from analyzer.engine.trace import Gap, Site
 from analyzer.engine.values import ObjectId
 from analyzer.findings import Severity
-from analyzer.rules.base import Report, Rule
+from analyzer.fixes.edits import InsertAfter
+from analyzer.rules.base import DraftFix, Report, Rule
 
 
 class MissingDetach(Rule):
@@ -30,7 +33,8 @@ class MissingDetach(Rule):
     ```python
     loss_d = criterion(discriminator(real), ones) + criterion(discriminator(fake.detach()), zeros)
     ```
-    For a teacher or a target network, compute its output under ``torch.no_grad()``.
+    For a teacher or a target network, compute its output under ``torch.no_grad()``; the advantage of an actor-critic
+    goes into the loss of the policy as ``advantage.detach()``, and a running average takes ``p.detach()``.
 
     ## When it stays quiet
     When the gradients are applied (encoder and decoder with an optimizer each, joint losses), for networks whose
@@ -38,7 +42,8 @@ class MissingDetach(Rule):
     from code that was not read.
 
     ## Fix safety
-    No automatic fix: whether the value or a whole block leaves the graph is the author's choice.
+    ``.detach()`` on a bootstrap target is unsafe: it changes what is learnt. Elsewhere there is no automatic fix:
+    whether the value or a whole block leaves the graph is the author's choice.
     """
 
     code = "PF104"
@@ -63,6 +68,10 @@ class MissingDetach(Rule):
             if updates and through:
                 _shown_to_critic(program, report, backward, through, applied, trained, wanted)
         _check_fixed(program, report, backwards, forwards, trained)
+        every = list(program.of(Backward))
+        _check_targets(program, report, every, forwards)
+        _check_advantages(program, report, every)
+        _check_averages(program, report)
 
 
 def _applied(program: Program, backward: Backward, steps: list[Step]) -> tuple[frozenset[ObjectId], list[Step]]:
@@ -141,3 +150,70 @@ def _check_fixed(
                 because=[step for step in (forward.mode, forward.trace, backward.trace) if step],
                 gaps=[Gap.CONVENTION],
             )
+
+
+def _check_targets(
+    program: Program, report: Report, backwards: list[Backward], forwards: dict[object, list[Forward]]
+) -> None:
+    """A loss compares an output with a bootstrap target, and the backward pass runs through both."""
+    compared = [(event.target, event.output) for event in program.of(Bootstrapped)]
+    compared += [pair for event in program.of(Loss) for pair in _compared(event)]
+    for target, output in compared:
+        backward = next((each for each in backwards if each.roots & target and each.roots & output), None)
+        through = [each for site in target - output for each in forwards.get(site, ())]
+        for forward in through if backward is not None else ():
+            if forward.has_graph != "yes" or forward.is_frozen != "no":
+                continue
+            assert backward is not None
+            report(
+                forward.site,
+                f"The target of the loss is made of `{program.sources.text(forward.site)}`, and the backward pass "
+                "{will run} through it, but a target is a constant of the step. Compute it under "
+                "`torch.no_grad()`, or detach it.",
+                because=[forward.trace, backward.trace],
+                gaps=[Gap.CONVENTION],
+                fix=DraftFix("Detach the target", "unsafe", (InsertAfter(forward.site.at, ".detach()"),)),
+            )
+
+
+def _compared(event: Loss) -> list[tuple[frozenset[Site], frozenset[Site]]]:
+    """The forward passes of a bootstrap target that a loss is given, in either place, and of the output beside it."""
+    if event.expects != "same shape" or event.target is None:
+        return []
+    sides = [event.input, event.target]
+    roots = [frozenset(root for case in side.cases for root in roots_of(case)) for side in sides]
+    is_target = [any(Mark.BOOTSTRAP in marks_of(case) for case in side.cases if roots_of(case)) for side in sides]
+    if not all(roots) or is_target[0] == is_target[1]:
+        return []
+    return [(roots[0], roots[1]) if is_target[0] else (roots[1], roots[0])]
+
+
+def _check_advantages(program: Program, report: Report, backwards: list[Backward]) -> None:
+    """The loss of a policy is weighted by an advantage that the critic could change."""
+    for event in program.of(PolicyWeighted):
+        backward = next(
+            (each for each in backwards if each.roots & event.advantage and each.roots & event.policy), None
+        )
+        if backward is not None:
+            report(
+                event.site,
+                f"The advantage in `{program.sources.text(event.site)}` {{does carry}} the graph of the critic, so the "
+                "loss of the policy {will move} the critic too. Detach the advantage.",
+                because=[event.trace, backward.trace],
+                gaps=[Gap.CONVENTION],
+            )
+
+
+def _check_averages(program: Program, report: Report) -> None:
+    """A running average of weights is taken while gradients are recorded."""
+    for event in program.of(WeightsAveraged):
+        gaps = [Gap.CONVENTION]
+        if program.is_called_without_grad(event) or program.runs_under_unseen_base(event):
+            gaps.append(Gap.UNSEEN)
+        report(
+            event.site,
+            "This running average of weights {does record} a graph through the parameters: it {will grow} with every "
+            "update. Average `.detach()` of them, or under `torch.no_grad()`.",
+            because=[event.trace],
+            gaps=gaps,
+        )

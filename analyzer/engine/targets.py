@@ -1,0 +1,137 @@
+"""What a step takes as given: bootstrap targets, advantages, averages of weights. Their graph has no business there.
+
+Marks in `via` say what arithmetic made of a tensor; they end where a layer begins, and a value without `roots` has no
+graph whatever they say.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import TYPE_CHECKING
+
+from analyzer.engine import measures
+from analyzer.engine.events import Event
+from analyzer.engine.graphs import roots_of
+from analyzer.engine.state import GRAD_OFF, State
+from analyzer.engine.trace import Site
+from analyzer.engine.values import Scalar, Tensor, Unknown, Value, union
+from analyzer.records import dataclass, replace
+
+if TYPE_CHECKING:
+    from analyzer.engine.machine import Args, Machine
+
+
+class Mark(enum.Enum):
+    """What arithmetic made of a tensor."""
+
+    BOOTSTRAP = "something that is no output of a network, plus a scaled output"
+    ADVANTAGE = "an output of a network less something else, or the other way round"
+    LOG_PROB = "the logarithm of the probability of what a policy did"
+    WEIGHTS = "computed from parameters"
+
+
+_MARKS = frozenset(Mark)
+_IN_PLACE = frozenset({"Tensor.add_", "Tensor.lerp_", "Tensor.copy_", "Tensor.mul_"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bootstrapped(Event):
+    """A bootstrap target that has a graph is compared with an output of a network: the forward passes of both."""
+
+    target: frozenset[Site]
+    output: frozenset[Site]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyWeighted(Event):
+    """The log-probability of an action is multiplied by an advantage that has a graph."""
+
+    advantage: frozenset[Site]
+    policy: frozenset[Site]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeightsAveraged(Event):
+    """A running average takes up parameters together with a graph."""
+
+
+def marks_of(case: Value) -> frozenset[object]:
+    """The marks of an atom."""
+    return case.via & _MARKS if isinstance(case, (Tensor, Unknown)) and case.via else frozenset()
+
+
+def without(tags: frozenset[object]) -> frozenset[object]:
+    """The tags that are none of these marks."""
+    return tags - _MARKS if tags & _MARKS else tags
+
+
+def marked(value: Value, mark: Mark) -> Value:
+    """An atom with one more mark."""
+    return replace(value, via=value.via | {mark}) if isinstance(value, (Tensor, Unknown)) else value
+
+
+def after_operation(machine: Machine, op: str, one: Value, two: Value, result: Value, at: int) -> Value:
+    """What ``one op two`` is, and what it says about the two."""
+    first, second = roots_of(one), roots_of(two)
+    if _is_parameter(one) or _is_parameter(two):
+        return marked(result, Mark.WEIGHTS)
+    if op == "*" and first and second:
+        _weigh(machine, one, two, at)
+    elif op == "+" and bool(first) != bool(second):
+        scaled, other = (one, two) if first else (two, one)
+        if measures.Mark.FACTOR in measures.marks_of(scaled) and _is_reward(other):
+            return marked(result, Mark.BOOTSTRAP)
+    elif op == "-" and (first or second):
+        return _difference(machine, one, two, result, at)
+    return result
+
+
+def _is_parameter(case: Value) -> bool:
+    return isinstance(case, Tensor) and bool(case.param_of) and case.graph == "yes"
+
+
+def _is_reward(case: Value) -> bool:
+    """Whether a summand is a quantity of its own: no constant, no share of a mixture."""
+    if isinstance(case, (Tensor, Unknown)):
+        return measures.Mark.FACTOR not in measures.marks_of(case)
+    return isinstance(case, Scalar)
+
+
+def _difference(machine: Machine, one: Value, two: Value, result: Value, at: int) -> Value:
+    is_target = [Mark.BOOTSTRAP in marks_of(case) for case in (one, two)]
+    roots = [roots_of(one), roots_of(two)]
+    if all(roots) and is_target[0] != is_target[1]:
+        target, output = roots if is_target[0] else roots[::-1]
+        machine.emit(Bootstrapped, at, None, target=target, output=output)
+    is_given = [isinstance(case, (Tensor, Unknown)) and not roots_of(case) for case in (one, two)]
+    return marked(result, Mark.ADVANTAGE) if any(is_given) or any(is_target) else result
+
+
+def _weigh(machine: Machine, one: Value, two: Value, at: int) -> None:
+    for policy, weight in ((one, two), (two, one)):
+        here = marks_of(policy)
+        there = marks_of(weight)
+        if Mark.LOG_PROB in here - there and Mark.ADVANTAGE in there - here:
+            machine.emit(PolicyWeighted, at, weight.trace, advantage=roots_of(weight), policy=roots_of(policy))
+
+
+def after_call(
+    machine: Machine, name: str, args: Args, receiver: Value | None, result: Value, state: State, at: int
+) -> Value:
+    """What a library call gives: log-probabilities; and parameters that others are mixed into, in place."""
+    if name.endswith(".log_prob"):
+        return union(marked(case, Mark.LOG_PROB) for case in result.cases)
+    if name in _IN_PLACE and receiver is not None and _is_parameter(receiver):
+        given = [case for arg in args.all() for case in arg.cases]
+        is_mixed = any(_is_parameter(case) or Mark.WEIGHTS in marks_of(case) for case in given)
+        if is_mixed and state.flag(*GRAD_OFF) is False:
+            machine.emit(WeightsAveraged, at, None)
+        return receiver
+    return result
+
+
+def note_average(machine: Machine, value: Value, state: State, at: int) -> None:
+    """``shadow[name] = decay * shadow[name] + (1 - decay) * parameter``."""
+    cases = [case for case in value.cases if isinstance(case, Tensor) and case.graph == "yes"]
+    if any(Mark.WEIGHTS in marks_of(case) for case in cases) and state.flag(*GRAD_OFF) is False:
+        machine.emit(WeightsAveraged, at, None)
