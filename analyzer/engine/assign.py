@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from analyzer.engine import measures, targets, weights
+from analyzer.engine import frozen, measures, targets, weights
 from analyzer.engine.calls import Calls
 from analyzer.engine.events import Clear, Store
 from analyzer.engine.graphs import carries
@@ -95,9 +95,8 @@ class Assignments(Calls):
                 state.set((obj, target.attr), value)
             elif isinstance(case, Method) and (owner := owner_of(case)) is not None:  # ``model.classifier.fc = …``
                 self.note_layer(owner, target.attr, value, state, at)
-            elif isinstance(case, Tensor) and target.attr == "requires_grad" and truth(value) is False:
-                for module in case.param_of:
-                    state.set((module, "is frozen"), const(True))
+            elif isinstance(case, Tensor) and target.attr == "requires_grad":
+                frozen.freeze(self, case.param_of, truth(value), at, state)
 
     def replaced(self, held: Value | None, value: Value) -> None:
         """An attribute gets another container: the one before is given up, with what it keeps."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from analyzer.engine import measures, modes, weights
+from analyzer.engine import frozen, measures, modes, weights
 from analyzer.engine.data_events import Drawn, Seeded
 from analyzer.engine.evaluate import Expressions
 from analyzer.engine.events import Backward, CallSeen, Clear, Escape, Step
@@ -58,8 +58,7 @@ class Effects(Expressions):
             wants = const(True) if name == "eval" else self.negated(args.at(0, "mode"))
             self.each_object(subject, lambda ref: modes.switch(self, ref, name, truth(wants), at, state))
         elif name == "requires-grad":
-            flag: Value = self.negated(args.at(0, "requires_grad"))
-            self.each_object(subject, lambda ref: self.switch(ref, "is frozen", flag, state))
+            frozen.asked(self, subject, args.at(0, "requires_grad"), at, state)
         elif name == "seed":
             value = args.at(0, "seed")
             self.emit(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from analyzer.engine import measures, modes, outputs, shapes, targets
+from analyzer.engine import frozen, measures, modes, outputs, shapes, targets
 from analyzer.engine.events import Forward
 from analyzer.engine.graphs import carries, device_of, roots_of
 from analyzer.engine.machine import CONTAINERS, MAX_DEPTH, Args
@@ -43,7 +43,8 @@ class Forwards(Rows):
         result = self.rooted(result, ref, args, at, state)
         has_graph = any(carries(case) for case in self.deep(result, state))
         mode = state.get((ref.obj, "is eval"))
-        is_frozen = state.flag(ref.obj, "is frozen")
+        is_frozen = state.flag(ref.obj, frozen.FLAG)
+        frozen.note(self, ref, at, state)
         given = [c for a in args.all() for c in self.deep(a, state) if isinstance(c, (Tensor, Unknown))]
         self.emit(
             Forward, at, start(self.site(at), "the forward pass", self.gap_of(ref)), module=ref.obj,
@@ -118,9 +119,9 @@ class Forwards(Rows):
 
     def parametrised(self, ref: Ref, args: Args, at: int, state: State, is_opaque: bool) -> Tensor:
         incoming = [case for arg in args.all() for case in self.deep(arg, state) if isinstance(case, (Tensor, Unknown))]
-        off, frozen = state.flag(*GRAD_OFF), state.flag(ref.obj, "is frozen")
-        graph: Tri = "no" if off else "maybe" if off is None or frozen is None else "yes"
-        if frozen and graph == "yes" and not any(carries(case) for case in incoming):
+        off, is_frozen = state.flag(*GRAD_OFF), state.flag(ref.obj, frozen.FLAG)
+        graph: Tri = "no" if off else "maybe" if off is None or is_frozen is None else "yes"
+        if is_frozen and graph == "yes" and not any(carries(case) for case in incoming):
             graph = "no"
         roots = frozenset(root for case in incoming for root in roots_of(case)) | {self.site(at)}
         via = targets.without(measures.without(frozenset(v for case in incoming for v in case.via)))

@@ -95,10 +95,8 @@ class Machine(ABC):
         self.frames: list[Frame] = []
         self.choices = 0
         """How many calls in progress are calls of one of several losses that want different inputs."""
-        self.forwards = 0
-        self.passes = 0
-        """How many calls of other methods of modules (``encode``) are in progress: parts of a forward pass."""
-        self.loops_outside = 0
+        self.forwards = self.passes = self.loops_outside = 0
+        """How many forward passes are in progress, and calls of other methods of modules (``encode``), parts of one."""
         self.class_uses: dict[ir.ClassDef, dict[str, frozenset[str]]] = {}
         self.called: set[tuple[str, int]] = set()
         self.heads: dict[object, State] = {}
@@ -119,6 +117,8 @@ class Machine(ABC):
         """The file that is analysed: functions of other files get less of the budget."""
         self.argv: Sequence[tuple[str, Any]] = ()
         self.wanted: frozenset[str] = frozenset()
+        self.frozen_under: dict[Site, tuple[Guard, ...]] = {}
+        """Where parameters were frozen, and under which conditions."""
         self.has_optimizer = self.is_cut = False
         """Whether an optimizer has been made; whether some part was not followed to its end, so that what is absent may
         be there."""

@@ -1,0 +1,78 @@
+"""Parameters that ask for no gradient: which modules are frozen, and which of these run in train mode all the same.
+
+That a module is frozen is a place of it (``is frozen``), whose trace is the line that says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from analyzer.engine import modes
+from analyzer.engine.events import Event
+from analyzer.engine.state import State
+from analyzer.engine.trace import Trace, start
+from analyzer.engine.values import Const, ObjectId, Ref, Scalar, Tensor, Value, const, truth
+from analyzer.records import dataclass
+
+if TYPE_CHECKING:
+    from analyzer.engine.effects import Effects
+    from analyzer.engine.machine import Machine
+
+FLAG = "is frozen"
+SAID = "frozen here"
+"""A place of a module: what code seen said last, whether or not a loop over parameters or a branch is taken."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrozenInTrain(Event):
+    """A forward pass goes through a frozen module that something seen has put into train mode, and that minds the
+    mode. `parts`: what it holds."""
+
+    module: ObjectId
+    parts: frozenset[ObjectId]
+    freeze: Trace
+    switch: Trace
+
+
+def asked(machine: Effects, subject: Value | None, wanted: Value | None, at: int, state: State) -> None:
+    """``requires_grad_(…)`` of a module, with its parts, or of a parameter."""
+    is_trained = True if wanted is None else truth(wanted)
+    for case in subject.cases if subject is not None else ():
+        if isinstance(case, Ref):
+            freeze(machine, (case.obj,), is_trained, at, state)
+            machine.switch(case, FLAG, Scalar("bool") if is_trained is None else const(not is_trained), state)
+        elif isinstance(case, Tensor):
+            freeze(machine, case.param_of, is_trained, at, state)
+
+
+def freeze(machine: Machine, modules: Iterable[ObjectId], is_trained: bool | None, at: int, state: State) -> None:
+    """``p.requires_grad = False`` of the parameters of modules."""
+    site = machine.site(at)
+    value = (
+        Scalar("bool") if is_trained is None else const(not is_trained, start(site, "its parameters are frozen here"))
+    )
+    for module in modules:
+        if is_trained is False:
+            machine.frozen_under[site] = machine.guards
+        if is_trained is False or state.get((module, FLAG)) is not None:
+            state.set((module, FLAG), value)
+            state.set((module, SAID), value)
+
+
+def note(machine: Effects, ref: Ref, at: int, state: State) -> None:
+    """A forward pass of a module: are any frozen parts of it in train mode?"""
+    if not machine.frozen_under:
+        return
+    for part in machine.with_parts(frozenset({ref.obj}), state):
+        where, switch = said(state.get((part, SAID)), True), said(state.get((part, modes.FLAG)), False)
+        if where is None or switch is None or not set(machine.frozen_under[where.site]) <= set(machine.guards):
+            continue
+        if modes.dependence(machine, Ref(part), state) == "yes":
+            parts = machine.with_parts(frozenset({part}), state)
+            machine.emit(FrozenInTrain, at, None, module=part, parts=parts, freeze=where, switch=switch)
+
+
+def said(value: Value | None, wanted: bool) -> Trace | None:
+    """Where it is said that a flag has this value, if it surely has."""
+    return value.trace if isinstance(value, Const) and value.value is wanted else None

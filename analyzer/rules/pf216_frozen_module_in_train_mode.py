@@ -1,0 +1,92 @@
+"""PF216 frozen-module-in-train-mode."""
+
+from __future__ import annotations
+
+from analyzer.engine.events import Backward, Mode, Step
+from analyzer.engine.frozen import FrozenInTrain
+from analyzer.engine.optim_events import OptimizerMade
+from analyzer.engine.program import Program, nest_key
+from analyzer.engine.trace import Gap, Site, Trace
+from analyzer.engine.values import ObjectId
+from analyzer.findings import Severity
+from analyzer.rules.base import Report, Rule
+
+
+class FrozenModuleInTrainMode(Rule):
+    """A frozen part of a model is put back into train mode.
+
+    ## Why it matters
+    `requires_grad = False` stops the optimizer, not batch norm: in train mode its running statistics go on following
+    the new data, and dropout goes on dropping out. The part that was meant to stay as it is changes with every batch,
+    and in evaluation it is a network that nobody has trained.
+
+    ## Example
+    ```python
+    for p in self.backbone.parameters():
+        p.requires_grad = False
+    ...
+    model.train()
+    for x, y in loader:
+        loss = criterion(model(x), y)
+    ```
+
+    ## Use instead
+    ```python
+    model.train()
+    model.backbone.eval()
+    ```
+    or override `train()` of the model so that the frozen part stays in evaluation mode. Where all of a model is frozen
+    but a new last layer, this is a note: a well-known recipe, whose statistics adapt to the new data.
+
+    ## When it stays quiet
+    For parts without batch norm, dropout or ``self.training``, and those whose layers are not known; where anything
+    puts the part, or layers that are not known, into evaluation mode; for frozen copies that run in train mode by
+    themselves (a mean teacher); where freezing depends on an option.
+
+    ## Fix safety
+    No automatic fix: where the mode is best held, in the loop or in the model, is the author's choice.
+    """
+
+    code = "PF216"
+    name = "frozen-module-in-train-mode"
+    severity = Severity.WARNING
+    since = "0.1"
+
+    def check(self, program: Program, report: Report) -> None:
+        """A training forward through a frozen part whose mode was set by a `train()` of what holds it."""
+        passes = list(program.of(FrozenInTrain))
+        if not passes:
+            return
+        switches = list(program.of(Mode))
+        trained = {nest_key(event.loops) for kind in (Backward, Step) for event in program.of(kind)}
+        optimized = frozenset(part for made in program.of(OptimizerMade) for part in made.parts)
+        seen: set[tuple[ObjectId, Site]] = set()
+        for event in passes:
+            switch = next((each for each in switches if each.trace == event.switch), None)
+            if switch is None or (event.module, event.switch.site) in seen or nest_key(event.loops) not in trained:
+                continue
+            is_whole = switch.module == event.module
+            if (is_whole and not optimized & event.parts) or _is_held(switches, event):
+                continue
+            seen.add((event.module, event.switch.site))
+            because: list[Trace] = [event.freeze, program.objects[event.module].trace, event.switch, event.trace]
+            report(
+                event.freeze.site,
+                f"`{program.sources.text(event.switch.site)}` puts what is frozen here into train mode: its batch norm "
+                "{will go on} updating its statistics, its dropout dropping out. Call `eval()` on the frozen part "
+                "after each `train()`.",
+                because=because,
+                gaps=[Gap.CONVENTION],
+                severity=Severity.NOTE if is_whole else Severity.WARNING,
+            )
+
+
+def _is_held(switches: list[Mode], event: FrozenInTrain) -> bool:
+    """Whether some code puts parts of it, or something that is not known, into evaluation mode while it trains: batch
+    norm layers one by one, in a loop or a function."""
+    for switch in switches:
+        if switch.is_eval == "no":
+            continue
+        if switch.module is None or (switch.modules & event.parts and event.module not in switch.modules):
+            return True
+    return False
