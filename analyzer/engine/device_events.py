@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from analyzer.engine.events import Event
 from analyzer.engine.trace import Site
-from analyzer.engine.values import Tensor
+from analyzer.engine.values import Device, ObjectId, Tensor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +29,14 @@ class Sync(Event):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clock(Event):
     """The time is read: a wait before it is a measurement."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModuleMoved(Event):
+    """A module is sent to a device, inside a loop."""
+
+    module: ObjectId
+    to: Device
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,12 +7,16 @@ from collections.abc import Sequence
 from analyzer.engine.graphs import device_of
 from analyzer.engine.machine import Args
 from analyzer.engine.trace import Site
-from analyzer.engine.values import Const, Device, External, Tensor, Tuple, Unknown, Value
+from analyzer.engine.values import Const, Device, External, Scalar, Tensor, Tuple, Unknown, Value
 from analyzer.knowledge.schema import Row
 from analyzer.records import replace
 
 MOVES = frozenset({"Tensor.cuda", "Tensor.to", "Tensor.cpu"})
 """Methods whose arguments say where a tensor goes."""
+
+
+HOST = "host device"
+"""The kind of what ``torch.device("cpu")`` gives."""
 
 
 def named_device(value: Value | None) -> Device | None:
@@ -34,6 +38,8 @@ def _named(case: Value) -> Device | None:
         return None  # a dtype
     if isinstance(case, Tensor):
         return case.device
+    if isinstance(case, Scalar) and case.kind == HOST:
+        return "host"
     return "accelerator"  # a device that a variable holds: nobody writes one for the CPU alone
 
 

@@ -131,7 +131,8 @@ class Forwards(Rows):
         if off and not (is_shown and is_opaque and len(incoming) > 1):  # a loss of outputs and targets
             via |= {outputs.Output(self.site(at))}
         trace = start(self.site(at), "this module has parameters", self.gap_of(ref))
-        device: Device = "accelerator" if device_of(incoming) == "accelerator" else "model"
+        place = device_of(incoming)
+        device: Device = "accelerator" if place == "accelerator" else "" if place == "host" else "model"
         return Tensor(
             graph,
             limited(roots) if graph != "no" else frozenset(),

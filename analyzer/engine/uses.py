@@ -13,7 +13,8 @@ from analyzer.engine.data_events import Restored, reads_in
 from analyzer.engine.machine import Machine
 from analyzer.engine.state import State
 from analyzer.engine.trace import Gap, start
-from analyzer.engine.typing import NOUNS, given_modules, is_argument, is_blank, kind_by_use
+from analyzer.engine.trained import trained
+from analyzer.engine.typing import NOUNS, given_modules, has_model, is_argument, is_blank, kind_by_use
 from analyzer.engine.values import Class, Func, Method, ObjectId, PyModule, Ref, Tensor, Unknown, Value, union
 from analyzer.records import replace
 from analyzer.syntax import ir
@@ -108,7 +109,29 @@ class Uses(Machine):
         if kind is not None and kind != "Stepper":
             return kind
         everywhere = uses.union(*self.handed_on(uses, state, MAX_HANDS))
-        return kind_by_use(everywhere) if len(everywhere) > len(uses) else kind
+        told = kind_by_use(everywhere) if len(everywhere) > len(uses) else kind
+        if (
+            told is None
+            and "()" in everywhere
+            and _RUNS_BACKWARD.isdisjoint(everywhere)
+            and self.is_trained(name, uses)
+        ):
+            return "Module"
+        return told
+
+    def is_trained(self, name: str, uses: frozenset[str]) -> bool:
+        """Whether calling a name is the first thing on the way to a loss that gradients are computed of, in this
+        function or, for ``self.x`` and what becomes one, in a method of the class."""
+        node, this = self.frame.node, self.frame.this
+        owner = self.obj(this).cls if isinstance(this, Ref) else self.frame.owner
+        if name.startswith("self.") and owner is not None:
+            return any(name in trained(each) for each in owner.node.body if isinstance(each, ir.FunctionDef))
+        if not isinstance(node, ir.FunctionDef):
+            return False
+        if name in trained(node):
+            return not has_model(node)
+        targets = [use[1:] for use in uses if use[:1] == ASSIGNED and use[1:].startswith("self.")]
+        return any("()" in self.uses_of(target) and self.is_trained(target, uses) for target in targets)
 
     def handed_on(self, uses: frozenset[str], state: State, depth: int) -> Iterator[frozenset[str]]:
         """The uses of a value under the other names it gets."""

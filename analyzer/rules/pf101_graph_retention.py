@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from analyzer.engine.events import Backward, Forward, Loop, Store
+from analyzer.engine.events import Backward, Forward, Loop, Step, Store
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap, Site, Trace
 from analyzer.engine.values import Tensor, Unknown, nested
@@ -111,7 +111,9 @@ def _carrying(program: Program, store: Store) -> tuple[Loop, ...]:
     if not store.is_carried:
         return ()
     born = len(program.objects[store.into].loops) if isinstance(store.into, int) else _accumulator_depth(program, store)
-    return grown_over(store.loops[born:])
+    loops = store.loops[born:]
+    steps = {event.loops for event in program.of(Step)} if loops and not grown_over(loops) else set()
+    return loops if any(nest[: len(store.loops)] == store.loops for nest in steps) else grown_over(loops)
 
 
 def _accumulator_depth(program: Program, store: Store) -> int:
@@ -138,7 +140,7 @@ def _still_full(program: Program, store: Store, loops: tuple[Loop, ...]) -> tupl
         return ()
     keys = {loop.key for nest in program.emptied.get(store.into, ()) for loop in nest}
     inner = [index for index, loop in enumerate(loops) if loop.key in keys]
-    return grown_over(loops[inner[-1] + 1 :] if inner else loops)
+    return loops if not inner else grown_over(loops[inner[-1] + 1 :])
 
 
 def grown_over(loops: tuple[Loop, ...]) -> tuple[Loop, ...]:

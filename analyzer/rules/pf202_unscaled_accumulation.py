@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from analyzer.engine.events import Backward, Clear, Event, Guard, Loop, Step
 from analyzer.engine.measures import Drawn, Mark
+from analyzer.engine.micro import goes_over_parts, takes_parts
 from analyzer.engine.optim_events import Accumulate, GradientRead
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap, Trace
@@ -122,7 +123,7 @@ def _nested(program: Program, step: Step) -> Iterator[Found]:
     inner = [
         event
         for event in program.within(Backward, nest)
-        if len(event.loops) == len(nest) + 1 and event.loops[-1].kind == "range" and event.order < step.order
+        if len(event.loops) == len(nest) + 1 and event.order < step.order and _is_counted(program, event.loops[-1])
     ]
     if not inner or any(guard.is_periodic for guard in step.guards):
         return
@@ -146,7 +147,14 @@ def _is_normalised(program: Program, step: Step, nest: tuple[Loop, ...], added: 
 
 def _draws(program: Program, nest: tuple[Loop, ...]) -> bool:
     """Whether each iteration takes a batch of its own."""
-    return any(event.loops == nest for event in program.within(Drawn, nest))
+    return any(event.loops == nest for event in program.within(Drawn, nest)) or (
+        bool(nest) and takes_parts(program, nest[-1])
+    )
+
+
+def _is_counted(program: Program, loop: Loop) -> bool:
+    """Whether a loop counts, or goes over parts of a batch."""
+    return loop.kind == "range" or (loop.kind != "while" and goes_over_parts(program, loop))
 
 
 def _fix(program: Program, step: Step, backward: Backward) -> DraftFix | None:

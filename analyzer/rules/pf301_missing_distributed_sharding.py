@@ -17,8 +17,15 @@ from analyzer.engine.loading import (
 )
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap, Trace
+from analyzer.engine.values import Ref, Value
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
+
+_WHOLE = tuple(
+    f"torch.utils.data.{module}{name}"
+    for module in ("", "sampler.")
+    for name in ("RandomSampler", "SequentialSampler", "WeightedRandomSampler")
+)
 
 
 class MissingDistributedSharding(Rule):
@@ -43,7 +50,8 @@ class MissingDistributedSharding(Rule):
     and ``sampler.set_epoch(epoch)`` at the start of each epoch.
 
     ## When it stays quiet
-    With any sampler or batch sampler; for iterable datasets; where data is sliced, sharded or built by rank; for
+    With a sampler or batch sampler that may know the rank (the random ones of torch do not); for iterable datasets;
+    where data is sliced, sharded or built by rank; for
     loaders that only evaluate, or that only one rank builds; where Accelerate, Lightning or a trainer shards.
 
     ## Fix safety
@@ -82,7 +90,9 @@ class MissingDistributedSharding(Rule):
 
 def _is_whole(program: Program, known: Loading, made: LoaderMade) -> bool:
     """Whether nothing on the loader can split the data."""
-    if made.has_more or not is_absent(made.argument("sampler")) or not is_absent(made.argument("batch_sampler")):
+    if made.has_more or not _knows_no_rank(program, made.argument("sampler")):
+        return False
+    if not is_absent(made.argument("batch_sampler")):
         return False
     if dataset_kind(program, made.argument("dataset")) == "iterable" or known.is_evaluated(made):
         return False
@@ -91,13 +101,22 @@ def _is_whole(program: Program, known: Loading, made: LoaderMade) -> bool:
     return not speaks_of_rank(program, made.argument("dataset")) and not named_by_rank(program, made)
 
 
+def _knows_no_rank(program: Program, sampler: Value | None) -> bool:
+    """Whether there is no sampler, or one of torch's that draws from the whole dataset on every rank."""
+    if sampler is None or is_absent(sampler):
+        return True
+    objects = [program.objects[case.obj] if isinstance(case, Ref) else None for case in sampler.cases]
+    return all(obj is not None and obj.name.startswith(_WHOLE) for obj in objects)
+
+
 def _training(program: Program, known: Loading, made: LoaderMade) -> tuple[Trace | None, list[Gap]]:
     """Why the loader trains, and what that rests on."""
     training = known.training(made)
     shuffled = is_const(made.argument("shuffle"), True)
     kind = dataset_kind(program, made.argument("dataset"))
     gaps: list[Gap] = []
-    if kind == "unknown":  # shuffled data is indexed data: an iterable dataset refuses `shuffle=True`
+    shuffled = shuffled or not is_absent(made.argument("sampler"))
+    if kind == "unknown":  # shuffled data is indexed data: an iterable dataset refuses `shuffle=True` and samplers
         gaps.append(Gap.CONVENTION if shuffled else Gap.UNSEEN)
     if training is not None:
         if not all(_is_whole(program, known, known.made[other]) for other in training.among):

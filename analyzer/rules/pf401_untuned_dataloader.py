@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import re
+
 from analyzer.engine.data_events import DeviceChosen, LoaderMade
+from analyzer.engine.events import Step
 from analyzer.engine.loading import dataset_kind, is_const
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap
+from analyzer.engine.values import Ref, Tensor
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
+
+_ACCELERATOR = re.compile(rb"cuda|gpu|mps|xla|hpu|npu|accelerat|fabric|deepspeed|(?<!torch)\.device\b", re.IGNORECASE)
+_MOVES = re.compile(rb"\bdevice\b|\.to\(|prepare\(")
+_CPU = re.compile(rb"""torch\.device\(["']cpu["']\)|\bdevice = ["']cpu["']""")
 
 
 class UntunedDataLoader(Rule):
@@ -30,7 +38,8 @@ class UntunedDataLoader(Rule):
 
     ## When it stays quiet
     When both are set, even to an option of the command line; when ``**options`` may set them; about workers where the
-    data is in memory anyway or iterable (each worker would repeat it); about pinning in a program that names no GPU.
+    data is in memory anyway or iterable (each worker would repeat it); about pinning in a program that names no GPU;
+    for tensors that are on the GPU already; in a script that trains on the CPU.
 
     ## Fix safety
     No automatic fix: the right number of workers depends on the machine, and datasets that hold open files or random
@@ -48,6 +57,8 @@ class UntunedDataLoader(Rule):
         uses_gpu: bool | None = None
         for made in program.of(LoaderMade):
             if made.has_more:
+                continue
+            if _is_on_accelerator(program, made) or _runs_on_cpu(program):
                 continue
             is_quick = dataset_kind(program, made.argument("dataset")) in {"memory", "iterable"}
             lacks_workers = not is_quick and _lacks(made, "num_workers", 0)
@@ -69,6 +80,24 @@ class UntunedDataLoader(Rule):
 def _lacks(made: LoaderMade, name: str, default: object) -> bool:
     value = made.argument(name)
     return value is None or is_const(value, default)
+
+
+def _is_on_accelerator(program: Program, made: LoaderMade) -> bool:
+    """Whether the data set is tensors that an accelerator holds already."""
+    dataset = made.argument("dataset")
+    refs = [case for case in dataset.cases if isinstance(case, Ref)] if dataset is not None else []
+    held = [value for ref in refs for _, value in program.objects[ref.obj].arguments]
+    return any(isinstance(case, Tensor) and case.device == "accelerator" for value in held for case in value.cases)
+
+
+def _runs_on_cpu(program: Program) -> bool:
+    """Whether the program trains by itself, and neither names a GPU nor moves anything to a device that may be one."""
+    if not any(not event.framework and event.loops for event in program.of(Step)):
+        return False
+    texts = [program.project.read(path) or b"" for path in program.modules]
+    if any(_ACCELERATOR.search(text) for text in texts):
+        return False
+    return any(_CPU.search(text) for text in texts) or not any(_MOVES.search(text) for text in texts)
 
 
 def _uses_gpu(program: Program) -> bool:

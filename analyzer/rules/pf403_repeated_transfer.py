@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from analyzer.engine.device_events import Transfer
+import re
+
+from analyzer.engine.device_events import ModuleMoved, Transfer
 from analyzer.engine.events import Backward, Forward, Loop
 from analyzer.engine.program import Program, nest_key
 from analyzer.engine.trace import Gap, start
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
+
+_WRITTEN_DOWN = re.compile(
+    r"(torch\.)?(tensor|as_tensor|FloatTensor|LongTensor)\((?=.*\d)[\s\d.,eE+\-\[\]()]*(, *dtype=[\w.]+)?\)"
+    r"(\.(view|reshape|unsqueeze|float|half|double|long|expand)\([\s\d,\-]*\))*"
+)
+"""A tensor of numbers that are written down, perhaps given another shape or type."""
 
 
 class RepeatedTransfer(Rule):
@@ -48,13 +56,14 @@ class RepeatedTransfer(Rule):
 
     def check(self, program: Program, report: Report) -> None:
         """A copy of a tensor that was made outside the loop over steps around the copy and does not change in it."""
+        _report_modules(program, report)
         transfers = list(program.of(Transfer))
         events = [*program.of(Backward), *(each for each in program.of(Forward) if program.has_parameters(each))]
         running = program.nests_with(events) if transfers else frozenset()
         for transfer in transfers:
             if any(guard.is_periodic for guard in transfer.guards):
                 continue
-            loops = _repeated_over(transfer, running)
+            loops = _repeated_over(program, transfer, running)
             is_table = not transfer.loops and transfer.in_pass and _is_made_elsewhere(program, transfer)
             if not (loops or is_table) or _changes(program, transfer, loops):
                 continue
@@ -69,9 +78,29 @@ class RepeatedTransfer(Rule):
             )
 
 
-def _repeated_over(transfer: Transfer, running: frozenset[tuple[object, ...]]) -> tuple[Loop, ...]:
-    """The loops inside of which the tensor is copied but not made, where their iterations run a model."""
-    made = transfer.made_under
+def _report_modules(program: Program, report: Report) -> None:
+    """A model that is sent to its device in every iteration of the loop over the data."""
+    moves = [move for move in program.of(ModuleMoved) if move.loops and move.loops[-1].kind == "data"]
+    for move in moves:
+        born = len(program.objects[move.module].loops)
+        back = [each for each in program.within(ModuleMoved, move.loops) if each.module == move.module]
+        runs = [each for each in program.within(Forward, move.loops) if each.module == move.module]
+        is_swapped = any(each.to != move.to or each.site != move.site for each in back)
+        if born >= len(move.loops) or is_swapped or not runs or move.guards or move.to == "host":
+            continue
+        report(
+            move.site,
+            f"`{program.sources.text(move.site)}` {{does look}} at every parameter again in every iteration: the model "
+            "is there since the first. Move it once, before the loop.",
+            because=[program.objects[move.module].trace, move.loops[-1].trace, move.trace],
+            gaps=[Gap.CONVENTION],
+        )
+
+
+def _repeated_over(program: Program, transfer: Transfer, running: frozenset[tuple[object, ...]]) -> tuple[Loop, ...]:
+    """The loops inside of which the tensor is copied but not made, or made of the same constants, where their
+    iterations run a model."""
+    made = () if _is_constant(program, transfer) else transfer.made_under
     shared = 0
     while shared < min(len(made), len(transfer.loops)) and made[shared] == transfer.loops[shared].key:
         shared += 1
@@ -79,6 +108,11 @@ def _repeated_over(transfer: Transfer, running: frozenset[tuple[object, ...]]) -
     kinds = {loop.kind for loop in inner}
     is_step = any(nest_key(transfer.loops[: shared + depth]) in running for depth in range(1, len(inner) + 1))
     return inner if is_step and kinds & {"data", "range", "while", "framework"} else ()
+
+
+def _is_constant(program: Program, transfer: Transfer) -> bool:
+    """Whether the tensor is made of numbers that are written down: the same in every iteration."""
+    return bool(_WRITTEN_DOWN.fullmatch(program.sources.text(transfer.made_at)))
 
 
 def _is_made_elsewhere(program: Program, transfer: Transfer) -> bool:

@@ -7,10 +7,12 @@ from collections.abc import Callable
 from analyzer.engine import weights
 from analyzer.engine.calls import Calls
 from analyzer.engine.data_events import DeviceChosen, Read, ReadAt, Restored, Saved, reads_in
+from analyzer.engine.device_events import ModuleMoved
+from analyzer.engine.devices import HOST, named_device
 from analyzer.engine.machine import Args
 from analyzer.engine.state import State
 from analyzer.engine.trace import Gap, start
-from analyzer.engine.values import Const, External, Tensor, Unknown, Value
+from analyzer.engine.values import Const, Device, External, Ref, Scalar, Tensor, Unknown, Value
 
 Observer = Callable[[Calls, Args, int, State, Value], None]
 
@@ -48,13 +50,26 @@ def device_made(machine: Calls, args: Args, at: int, state: State, result: Value
         device_asked(machine, args, at, state, result)
 
 
+def device(machine: Calls, args: Args, at: int, state: State) -> Value:
+    """``torch.device("cpu")`` is the host, whatever its name."""
+    value = args.at(0, "device") or args.at(0, "type")
+    is_host = value is not None and all(isinstance(case, Const) and case.value == "cpu" for case in value.cases)
+    return Scalar(HOST) if is_host else Scalar()
+
+
 def _may_be_module(machine: Calls, receiver: Value) -> bool:
     return isinstance(receiver, Unknown) or machine.is_module(receiver)
+
+
+def _moved_in_loop(machine: Calls, receiver: Value, to: Device | None, at: int) -> None:
+    if to is not None and machine.loops and isinstance(receiver, Ref) and machine.is_module(receiver):
+        machine.emit(ModuleMoved, at, None, module=receiver.obj, to=to)
 
 
 def moved(machine: Calls, receiver: Value, args: Args, at: int, state: State, result: Value) -> None:
     """``model.to(device)`` with a device that is not written down."""
     value = args.at(0, "device")
+    _moved_in_loop(machine, receiver, named_device(value), at)
     if value is None or not _may_be_module(machine, receiver):
         return
     if not any(isinstance(case, (Const, External, Tensor)) for case in value.cases):
@@ -66,6 +81,7 @@ def moved_to_gpu(machine: Calls, receiver: Value, args: Args, at: int, state: St
     """``model.cuda(args.gpu)``; ``model.cuda()`` only under a condition."""
     if not _may_be_module(machine, receiver):
         return
+    _moved_in_loop(machine, receiver, "accelerator", at)
     value = args.at(0, "device")
     is_open = value is not None and not any(isinstance(case, Const) for case in value.cases)
     if is_open or machine.guards:
@@ -89,7 +105,7 @@ def saved_pretrained(machine: Calls, receiver: Value, args: Args, at: int, state
     machine.emit(Saved, at, None, callee="save_pretrained", file_at=file.at if file else None)
 
 
-FUNCTIONS = {"torch.load": load}
+FUNCTIONS = {"torch.load": load, "torch.device": device}
 OBSERVERS = {
     "torch.save": _saved("torch.save", 1, "f"),
     "torch.cuda.is_available": device_asked,

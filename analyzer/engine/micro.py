@@ -1,0 +1,81 @@
+"""Whether the iterations of a loop each take a part of a batch, or a small batch, of their own."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from analyzer.engine.events import Loop
+from analyzer.engine.program import Program
+from analyzer.syntax import ir
+from analyzer.syntax.scope import target_names, walk
+
+_PARTS = frozenset(["chunk", "split", "tensor_split"])
+"""Methods of a tensor, and functions of torch, that cut it into parts."""
+
+
+def takes_parts(program: Program, loop: Loop) -> bool:
+    """Whether a loop goes over parts that something is cut into, cuts them by its counter, or asks for a batch."""
+    unit = program.unit(loop.site.path)
+    nodes = walk(unit.body, into_functions=True) if unit is not None else ()
+    return any(isinstance(node, ir.For) and node.at == loop.site.at and _takes_parts(node) for node in nodes)
+
+
+def goes_over_parts(program: Program, loop: Loop) -> bool:
+    """Whether a loop goes over parts that something is cut into."""
+    unit = program.unit(loop.site.path)
+    nodes = walk(unit.body, into_functions=True) if unit is not None else ()
+    return any(isinstance(node, ir.For) and node.at == loop.site.at and _is_cut(node.iter) for node in nodes)
+
+
+@lru_cache(maxsize=256)
+def _takes_parts(node: ir.For) -> bool:
+    return _is_cut(node.iter) or _cuts(node) or _asks(node)
+
+
+def _is_cut(iterable: ir.Expr) -> bool:
+    """``zip(x.chunk(n), y.chunk(n))``; the parts of a text are no tensors."""
+    calls = [node for node in _within(iterable) if isinstance(node, ir.Call)]
+    return any(
+        isinstance(call.callee, ir.Attribute)
+        and call.callee.attr in _PARTS
+        and bool(call.args)
+        and not any(isinstance(a.value, ir.Constant) and isinstance(a.value.value, str) for a in call.args)
+        for call in calls
+    )
+
+
+def _cuts(node: ir.For) -> bool:
+    """``x[i : i + n]`` with the counter of the loop."""
+    counters = set(target_names(node.target))
+    cuts = [each.index for each in walk(node.body, False) if isinstance(each, ir.Subscript)]
+    slices = [cut for cut in cuts if isinstance(cut, ir.Slice) and cut.lower is not None and cut.upper is not None]
+    return any(
+        isinstance(name, ir.Name) and name.id in counters
+        for cut in slices
+        for side in (cut.lower, cut.upper)
+        if side is not None
+        for name in _within(side)
+    )
+
+
+def _asks(node: ir.For) -> bool:
+    """``x, y = get_batch("train")``, handed to a call: nothing that the loop has goes in, so what comes is new."""
+    handed = {
+        arg.value.id
+        for call in walk(node.body, False)
+        if isinstance(call, ir.Call)
+        for arg in call.args
+        if isinstance(arg.value, ir.Name)
+    }
+    return any(
+        isinstance(each, ir.Assign)
+        and isinstance(each.value, ir.Call)
+        and all(isinstance(arg.value, ir.Constant) for arg in each.value.args)
+        and isinstance(each.value.callee, ir.Name)
+        and any(name in handed for target in each.targets for name in target_names(target))
+        for each in node.body
+    )
+
+
+def _within(expr: ir.Expr) -> list[object]:
+    return list(walk((ir.Evaluate(expr.at, expr),), False))

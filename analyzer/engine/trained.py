@@ -1,0 +1,80 @@
+"""Which names a function trains: what it calls to compute the loss that it runs backward through.
+
+``loss = criterion(model(x), y); loss.backward()`` says of names that nothing else tells of that `model` is a module:
+what comes first on the way to the loss. The last call on the way, of what others gave, may be the loss itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+
+from analyzer.syntax import ir
+from analyzer.syntax.scope import dotted, target_names, walk
+
+MAX_ON_THE_WAY = 200
+"""Expressions that are followed back from a loss."""
+_HOOKS = frozenset(["training_step"])
+"""What these return is the loss (Lightning docs, `LightningModule.training_step`)."""
+_PLAIN = frozenset(["len", "int", "float", "range", "zip", "list", "tuple", "dict", "next", "iter", "min", "max"])
+_PASSES_ON = frozenset(["backward", "manual_backward", "scale"])
+
+
+@lru_cache(maxsize=2048)
+def trained(node: ir.FunctionDef) -> frozenset[str]:
+    """The names, plain or dotted, of what a function calls first on the way to a loss."""
+    is_hook = node.name in _HOOKS
+    if not is_hook and not any(how & {"backward", "backward(…)", "manual_backward(…)"} for how in node.uses.values()):
+        return frozenset()
+    assigned: dict[str, list[ir.Expr]] = {}
+    losses: list[ir.Expr] = []
+    for each in walk(node.body, into_functions=False):
+        if isinstance(each, ir.Assign) and each.value is not None:
+            for target in each.targets:
+                for name in target_names(target):
+                    assigned.setdefault(name, []).append(each.value)
+        elif isinstance(each, ir.Call) and isinstance(each.callee, ir.Attribute) and each.callee.attr in _PASSES_ON:
+            losses += [each.callee.value] if not each.args else [arg.value for arg in each.args[:1]]
+        elif isinstance(each, ir.Return) and each.value is not None and is_hook:
+            losses.append(each.value)
+    return frozenset(_first(_calls(losses, assigned), assigned))
+
+
+def _first(calls: Iterable[ir.Call], assigned: dict[str, list[ir.Expr]]) -> Iterator[str]:
+    """What is called on something that no other call gave."""
+    for call in calls:
+        name = dotted(call.callee)
+        if name and _is_plain(name):
+            earlier = {dotted(each.callee) for each in _calls((arg.value for arg in call.args), assigned)}
+            if not any(each and each != name and _is_plain(each) for each in earlier):
+                yield name
+
+
+def _calls(exprs: Iterable[ir.Expr], assigned: dict[str, list[ir.Expr]]) -> Iterator[ir.Call]:
+    """The calls of names whose results the expressions are made of."""
+    work, seen, budget = list(exprs), set[str](), MAX_ON_THE_WAY
+    while work and budget:
+        budget -= 1
+        expr = work.pop()
+        if isinstance(expr, ir.Name):
+            if expr.id not in seen:
+                seen.add(expr.id)
+                work += assigned.get(expr.id, ())
+        elif isinstance(expr, ir.Call):
+            if isinstance(expr.callee, ir.Attribute):
+                work.append(expr.callee.value)
+            work += [arg.value for arg in expr.args]
+            yield expr
+        elif isinstance(expr, (ir.Attribute, ir.Subscript)):
+            work.append(expr.value)
+        elif isinstance(expr, ir.Operation):
+            work += [side for side in (expr.left, expr.right) if side is not None]
+        elif isinstance(expr, ir.Conditional):
+            work += [expr.body, expr.orelse]
+        elif isinstance(expr, ir.Walrus):
+            work.append(expr.value)
+
+
+def _is_plain(name: str) -> bool:
+    """``model`` or ``self.model``; ``batch.to`` is a method of something, and ``len(…)`` gives no tensor."""
+    return "." not in name.removeprefix("self.") and name not in _PLAIN
