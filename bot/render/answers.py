@@ -9,6 +9,7 @@ from bot.render import estimate_markdown, limits
 from bot.render.markdown import code, escape, prose, table
 
 if TYPE_CHECKING:
+    from analyzer.api import RuleFacts
     from bot.core.commands.base import CommandFile
     from bot.core.commands.grammar import Mistake
 
@@ -31,6 +32,16 @@ def estimate_text(head_sha: str, estimates: Sequence[tuple[str, Any]]) -> str:
         if path:
             parts.append(f"From {code(path)}, as the command changes it:")
         parts.append(estimate_markdown.render(estimate))
+    return limits.body("\n\n".join(parts))
+
+
+def page_text(rules: Sequence[RuleFacts]) -> str:
+    """The pages of rules, each folded under its code, name and summary. Pages are ours: they need no escaping."""
+    parts = []
+    for rule in rules:
+        body = rule.page.partition("\n")[2].strip()
+        summary = f"<summary><b>{rule.code}</b> {rule.name}: {escape(rule.summary)}</summary>"
+        parts.append(f"<details open>{summary}\n\n{body}\n\n</details>")
     return limits.body("\n\n".join(parts))
 
 

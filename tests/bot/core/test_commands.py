@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from bot.catalogue import all_rules
 from bot.core.commands import Command, CommandContext, Mistake, answer, explain_mistake, parse, who_may
 
 CONTEXT = CommandContext(head_sha="a" * 40)
@@ -72,3 +73,21 @@ def test_an_estimate_quotes_the_pinned_head_and_both_sizes() -> None:
 def test_an_unknown_gpu_is_an_answer() -> None:
     text = answer(Command(name="estimate", words=("A1000000",)), CONTEXT)
     assert "/preflight help estimate" in text
+
+
+def test_explain_gives_the_page_of_a_rule_by_code_name_or_alias() -> None:
+    pages = {answer(Command(name="explain", words=(word,)), CONTEXT) for word in ("PF101", "graph-retention", "tg001")}
+    assert len(pages) == 1
+    (page,) = pages
+    assert "Why it matters" in page
+    assert page.startswith("<details open><summary><b>PF101</b>")
+
+
+def test_explain_answers_what_it_does_not_know() -> None:
+    assert "graph-retention" in answer(Command(name="explain", words=("graph-retension",)), CONTEXT)
+    assert "name a rule" in answer(Command(name="explain"), CONTEXT)
+
+
+def test_every_rule_can_be_explained() -> None:
+    for rule in all_rules():
+        assert rule.name in answer(Command(name="explain", words=(rule.code,)), CONTEXT)
