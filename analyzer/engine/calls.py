@@ -12,7 +12,7 @@ from analyzer.engine.machine import Args, unseen
 from analyzer.engine.measures import SCALED_IN_PLACE, after_call
 from analyzer.engine.registration import note_unregistered
 from analyzer.engine.state import State, merge
-from analyzer.engine.trace import Gap, start
+from analyzer.engine.trace import Gap, Site, start
 from analyzer.engine.values import (
     Class,
     Const,
@@ -47,6 +47,9 @@ class Calls(Forwards):
     def call_expression(self, expr: ir.Call, state: State) -> Value:
         callee = self.evaluate(expr.callee, state)
         result = self.call(callee, self.arguments(expr, state), expr.at, state)
+        is_draw = isinstance(expr.callee, ir.Attribute) and expr.callee.attr == "sample"
+        if is_draw and not isinstance(callee, (Func, Ref)):
+            return without_roots(result, self.site(expr.at))
         if isinstance(expr.callee, ir.Attribute) and expr.callee.attr in IN_PLACE and is_variable(expr.callee.value):
             self.assign(expr.callee.value, result, state, expr.at)
         return result
@@ -279,6 +282,14 @@ class Calls(Forwards):
         by = "Tensor" if not args.positional and isinstance(receiver, Unknown) else ""
         self.backward(union([method.receiver, *args.all()]), at, state, by)
         return self.call_unseen(method, args, at, state, "`.backward` was not read")
+
+
+def without_roots(value: Value, site: Site) -> Value:
+    """What ``Distribution.sample`` draws from the output of a network: no graph, unlike ``rsample``. A ``sample`` that
+    was read keeps what its code gives."""
+    if all(isinstance(case, (Tensor, Unknown)) and case.roots for case in value.cases):
+        return unseen("a draw from a distribution", site)
+    return value
 
 
 def is_variable(expr: ir.Expr) -> bool:

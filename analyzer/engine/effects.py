@@ -36,6 +36,8 @@ from analyzer.knowledge.schema import Row
 MAX_PARTS = 500
 MAX_HELD = 40  # containers among the arguments of one call
 MAX_ITEMS = 200
+_WITHOUT_GRAPH = ("parameters", "modules", "children", "buffers", "state_dict")
+"""Methods of modules that give leaves, by the endings of their names."""
 
 
 class Effects(Expressions):
@@ -167,6 +169,8 @@ class Effects(Expressions):
                     self.called.add((case.path, case.node.at))
         site = self.site(at)
         via |= {obj for obj in objects if self.objects[obj].kind == "Loader"}  # what it gives may be their batches
+        if isinstance(callee, Method) and callee.name.endswith(_WITHOUT_GRAPH):
+            roots = frozenset()
         modules = frozenset(module for case in given for module in self.modules_of(case))
         via = measures.without(via) | ({GivenModules(modules)} if modules else set())
         return Unknown(reason, Gap.UNSEEN, roots, via, trace=start(site, reason, Gap.UNSEEN))

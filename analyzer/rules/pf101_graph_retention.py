@@ -34,8 +34,9 @@ class GraphRetention(Rule):
     ``loss.item()`` works as well, but waits for the GPU in every iteration.
 
     ## When it stays quiet
-    When a later backward pass goes through what was kept, when the container is filled and emptied within one forward
-    pass or one iteration, when no graph is recorded, and for numbers, sizes, metrics and detached tensors.
+    When a later backward pass goes through what was kept or through another output of the same forward pass, when the
+    container is filled and emptied within one forward pass, one iteration or one rollout, when no graph is recorded,
+    and for numbers, sizes, metrics and detached tensors.
 
     ## Fix safety
     ``.detach()`` is safe where what is kept is surely a tensor and no code that can be seen or not asks for its
@@ -61,6 +62,8 @@ class GraphRetention(Rule):
             if not _is_made_anew(program, carrier, loops):
                 continue
             freed = _freed_by(program, store, carrier, loops)
+            if freed is None and _is_needed_later(program, store, carrier, loops):
+                continue
             gaps = [] if freed else _gaps(program, store, carrier, loops)
             because = [
                 trace for trace in (carrier.trace, freed.trace if freed else None, loops[0].trace, store.place) if trace
@@ -162,11 +165,34 @@ def _freed_by(program: Program, store: Store, carrier: Tensor | Unknown, loops: 
     return None
 
 
+def _is_needed_later(program: Program, store: Store, carrier: Tensor | Unknown, loops: tuple[Loop, ...]) -> bool:
+    """Whether a backward pass after the loops goes through another output of the same forward passes (a policy beside
+    a value): their graphs are needed until then, and freed then."""
+    around = store.loops[: len(store.loops) - len(loops)]
+    return any(
+        event.roots & carrier.roots and event.order > store.order and len(event.loops) >= len(around)
+        for event in program.within(Backward, around)
+    )
+
+
+def _is_window(program: Program, store: Store, carrier: Tensor | Unknown, loops: tuple[Loop, ...]) -> bool:
+    """Whether what is kept is dropped after a number of steps that is not that of the data: a rollout, a window of a
+    sequence. How many steps that is, the text does not say; an evaluation is one over data all the same."""
+    if len(store.loops) < 2 or (len(loops) == len(store.loops) and isinstance(store.into, int)):
+        return False
+    if any(loop.kind in {"data", "framework"} for loop in loops):
+        return False
+    passes = [event for event in program.of(Forward) if event.site in carrier.roots]
+    return not passes or any(event.is_eval != "yes" for event in passes)
+
+
 def _gaps(program: Program, store: Store, carrier: Tensor | Unknown, loops: tuple[Loop, ...]) -> list[Gap]:
     """What could still consume an unfreed graph without our seeing it."""
     gaps = [] if isinstance(carrier, Tensor) and carrier.graph == "yes" else [Gap.UNSEEN]
     around = store.loops[: len(store.loops) - len(loops) + 1]
     if any(not event.is_known for event in program.within(Backward, around)):
+        gaps.append(Gap.UNSEEN)
+    if _is_window(program, store, carrier, loops):
         gaps.append(Gap.UNSEEN)
     escape = program.escapes(store.into)
     if escape is not None:
