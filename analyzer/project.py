@@ -58,6 +58,11 @@ class Project:
             known = self._words[path] = frozenset(_WORD.findall(self.read(path) or b""))
         return known
 
+    def imports(self, path: str, other: str) -> bool:
+        """Whether one file of the tree imports another."""
+        source = self.read(path)
+        return source is not None and other in imported_paths(source, path, self._paths)
+
     def module_name(self, path: str) -> str:
         """The dotted name of a file."""
         return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".").removeprefix("src.")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from analyzer.engine.data_events import LoaderMade
-from analyzer.engine.events import Backward, Event, Step
-from analyzer.engine.loading import is_const
+import re
+
+from analyzer.engine.data_events import Drawn, LoaderMade, Seeded
+from analyzer.engine.events import Backward, Event, Mode, Step
+from analyzer.engine.loading import is_absent, is_const
+from analyzer.engine.plots import is_only_plotted
 from analyzer.engine.program import Program
 from analyzer.engine.randomness import STREAMS, Randomness, draws_of, randomness, seeds_of
-from analyzer.engine.trace import Gap, Trace, start
+from analyzer.engine.trace import Gap, Site, Trace, start
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
 
@@ -38,7 +41,8 @@ class PartialSeeding(Rule):
     ## When it stays quiet
     When every generator that is drawn from is seeded somewhere in the program, in a helper or by a framework; when a
     generator of one's own is used (``np.random.default_rng(0)``); when the generator that is not seeded is never drawn
-    from. Where nothing at all is seeded, a training script gets a note.
+    from, or only after the training, for a picture, or by ``random`` in the workers of a loader, which torch seeds.
+    Where nothing at all is seeded, a training script gets a note.
 
     ## Fix safety
     No automatic fix: where the seed belongs is the author's choice.
@@ -65,6 +69,8 @@ class PartialSeeding(Rule):
             if not found.is_uncertain:
                 _note_none(program, report, found)
             return
+        if _is_library(program) or (not trains and (_seeds_items(program) or _infers(program))):
+            return
         for stream in sorted(drawn - found.seeds.keys()):
             _report(program, report, found, stream, trains)
 
@@ -80,7 +86,7 @@ def _report(program: Program, report: Report, found: Randomness, stream: str, tr
     seeded = sorted((site, other) for other in found.seeds for site in seeds_of(program, found, other))
     if stream == "torch" and not _means_the_run(program, found):
         return
-    sites = draws_of(program, found, stream)
+    sites = _that_matter(program, draws_of(program, found, stream), stream, trains)
     draw = start(sites[0], f"{STREAMS[stream]} is drawn from here") if sites else None
     if draw is None and stream == "torch":
         draw = trains.trace if trains is not None else _layer(program, found)
@@ -95,6 +101,54 @@ def _report(program: Program, report: Report, found: Randomness, stream: str, tr
         because=[start(first, "some generators are seeded here"), draw],
         gaps=[Gap.UNSEEN if found.is_uncertain else Gap.CONVENTION],
     )
+
+
+def _is_library(program: Program) -> bool:
+    """Whether the file is there for others that import it: which generators a run seeds, their programs show."""
+    first = next(iter(program.modules), "")
+    source = program.project.read(first) or b""
+    name = first.rpartition("/")[2].removesuffix(".py")
+    if b"__main__" in source or not name.isidentifier():
+        return False
+    line = re.compile(rb"^[ \t]*(?:from|import)\b[^\n]*\b" + name.encode() + rb"\b", re.MULTILINE)
+    return any(program.project.imports(path, first) for path in program.project.naming(name, first, line))
+
+
+def _seeds_items(program: Program) -> bool:
+    """Whether every seed is set in a loop: for each item, not for the run."""
+    seeds = list(program.of(Seeded))
+    return bool(seeds) and all(event.loops for event in seeds)
+
+
+def _infers(program: Program) -> bool:
+    """Whether the program puts a model into evaluation mode, and trains none: what it draws is for show."""
+    switched = list(program.of(Mode))
+    return bool(switched) and all(event.is_eval == "yes" for event in switched) and not any(program.of(Step))
+
+
+def _that_matter(program: Program, sites: list[Site], stream: str, trains: Step | None) -> list[Site]:
+    """The draws that a run may differ by: not those after the training, those for a picture, and those in workers of
+    the loaders, where torch seeds `random` from its own generator."""
+    if stream == "python" and _has_workers(program):
+        sites = [site for site in sites if not _is_for_item(program, site)]
+    last = max((event.order for event in program.of(Step)), default=0) if trains is not None else None
+    drawn = {event.site: event for event in program.of(Drawn) if stream in event.streams and not event.loops}
+    if last is not None:
+        sites = [site for site in sites if site not in drawn or drawn[site].order < last]
+    return [site for site in sites if not is_only_plotted(program, site)]
+
+
+def _has_workers(program: Program) -> bool:
+    """Whether every loader is given workers, as far as is written."""
+    made = list(program.of(LoaderMade))
+    counts = [event.argument("num_workers") for event in made]
+    return bool(made) and not any(is_absent(count) or is_const(count, 0) for count in counts)
+
+
+def _is_for_item(program: Program, site: Site) -> bool:
+    """Whether a draw is made for one item: in a dataset or a transform."""
+    function = program.function_around(site)
+    return function is not None and function.name in {"__getitem__", "__call__"}
 
 
 def _means_the_run(program: Program, found: Randomness) -> bool:
