@@ -273,6 +273,15 @@ class Program(Interpreter):
             for node in nodes
         )
 
+    def is_left_early(self, loop: Loop) -> bool:
+        """Whether a loop has a ``break`` in it."""
+        unit = self.sources.unit(loop.site.path)
+        for node in walk(unit.body, into_functions=True) if unit is not None else ():
+            if isinstance(node, ir.For) and node.at == loop.site.at:
+                inside = walk(node.body, into_functions=False)
+                return any(isinstance(each, ir.Jump) and each.kind == "break" for each in inside)
+        return False
+
     def disjoint(self, one: frozenset[ObjectId], other: frozenset[ObjectId]) -> bool:
         """Whether two known sets of modules share none."""
         return bool(one) and bool(other) and not one & other

@@ -247,7 +247,7 @@ def _chain(node: ir.Expr) -> Iterator[ir.Expr]:
 def _is_bare(value: ir.Expr) -> bool:
     """Made of factories only, with no device and nothing that moves it, and more than one number."""
     made = False
-    for node in walk((value,), into_functions=False):  # type: ignore[arg-type]
+    for node in walk((value,), into_functions=False):
         if isinstance(node, ir.Arg) and (node.keyword == "device" or node.star):
             return False
         if isinstance(node, ir.Attribute) and node.attr in _MOVES | {"weight", "bias", "data"}:

@@ -10,8 +10,6 @@ from analyzer.engine.values import Tensor
 from analyzer.findings import Severity
 from analyzer.fixes.edits import InsertAfter
 from analyzer.rules.base import DraftFix, Report, Rule
-from analyzer.syntax import ir
-from analyzer.syntax.scope import walk
 
 _OF_CLASSES = {"logits", "log-probabilities"}
 
@@ -61,7 +59,7 @@ class OutputsKeptOnDevice(Rule):
             if loop is None or not wide or any(guard.is_periodic for guard in kept.guards):
                 continue
             forwards = [each for each in program.of(Forward) if each.site in _sites(wide)]
-            if not forwards or all(each.is_dry for each in forwards) or _ends_early(program, loop):
+            if not forwards or all(each.is_dry for each in forwards) or program.is_left_early(loop):
                 continue
             text = program.sources.text(Site(kept.site.path, kept.tensor_at)) if kept.tensor_at is not None else ""
             what = f"`{text}`" if text else "what is kept"
@@ -92,17 +90,6 @@ def _batches(program: Program, kept: OutputKept) -> Loop | None:
             is_training = any(True for _ in program.within(Backward, kept.loops[:depth]))
             return None if is_training else loop
     return None
-
-
-def _ends_early(program: Program, loop: Loop) -> bool:
-    """Whether the loop has a ``break`` in it: only so much is kept."""
-    unit = program.sources.unit(loop.site.path)
-    for node in walk(unit.body, into_functions=True) if unit is not None else ():
-        if isinstance(node, ir.For) and node.at == loop.site.at:
-            return any(
-                isinstance(each, ir.Jump) and each.kind == "break" for each in walk(node.body, into_functions=False)
-            )
-    return False
 
 
 def _gaps(program: Program, kept: OutputKept, wide: list[Tensor], forwards: list[Forward]) -> list[Gap]:

@@ -105,7 +105,7 @@ def _slots(kind: Any) -> tuple[str, ...]:
 _INNER = (ir.FunctionDef, ir.ClassDef, ir.Lambda)
 
 
-def walk(body: ir.Block, into_functions: bool) -> Iterator[object]:
+def walk(body: tuple[object, ...], into_functions: bool) -> Iterator[object]:
     """Every IR node of a body in no particular order; nested functions, classes and lambdas are yielded, and
     entered only if asked."""
     work: list[object] = list(body)

@@ -1,0 +1,129 @@
+"""What decides which weights are kept: the number that a condition compares with the best one so far, and the loaders
+that this number was measured on.
+
+A number of plain Python does not remember where it came from, so this is read from the text around the condition: only
+on demand, where something is saved under a condition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from analyzer.engine.data_events import LoaderIterated, LoaderMade
+from analyzer.engine.events import Backward, Guard
+from analyzer.engine.program import Program
+from analyzer.engine.trace import Site
+from analyzer.engine.values import Const, ObjectId, Ref, Value
+from analyzer.syntax import ir
+from analyzer.syntax.scope import dotted, walk
+
+_ORDERS = {"<", "<=", ">", ">="}
+_MAX_NAMES = 12
+OFFICIAL = "torchvision.datasets."
+"""Data sets whose arguments name one of the splits that their authors made."""
+_SPLITS = {True: "train", False: "test", "train": "train", "test": "test"}
+
+
+def split_of(program: Program, made: LoaderMade) -> str:
+    """The official split that a loader draws from: ``train``, ``test``, or nothing where it is another or unknown."""
+    data = made.argument("dataset")
+    found = {_split_of(program, case) for case in (data.cases if data is not None else ())}
+    return found.pop() if len(found) == 1 else ""
+
+
+def _split_of(program: Program, case: Value) -> str:
+    obj = program.objects[case.obj] if isinstance(case, Ref) else None
+    if obj is None or not obj.name.startswith(OFFICIAL):
+        return ""
+    given = dict(obj.arguments)
+    value = given.get("train", given.get("split", given.get("1")))
+    return _SPLITS.get(value.value, "") if isinstance(value, Const) and isinstance(value.value, (bool, str)) else ""
+
+
+def decided_by(program: Program, guard: Guard) -> frozenset[ObjectId]:
+    """The loaders on which the number was measured that a condition compares with the best one so far; none where it
+    compares something else, or where this does not show."""
+    unit = program.sources.unit(guard.site.path)
+    if unit is None or not guard.taken:
+        return frozenset()
+    function = program.function_around(guard.site)
+    body = function.body if function is not None else unit.body
+    node = next((each for each in walk(body, into_functions=False) if getattr(each, "at", None) == guard.site.at), None)
+    if not isinstance(node, ir.If):
+        return frozenset()
+    for name in _compared(body, node.test):
+        found = _Measured(program, guard.site.path, body).loaders(name)
+        if found:
+            return found
+    return frozenset()
+
+
+def _compared(body: ir.Block, test: ir.Expr) -> Iterator[str]:
+    """The names that are compared with a name that then gets their value: ``acc`` in ``if acc > best: best = acc``."""
+    tests = [test]
+    if isinstance(test, ir.Name):  # ``is_best = acc > best``
+        tests += [value for targets, value in _assigned(body) if test.id in targets]
+    for each in walk(tuple(tests), into_functions=False):
+        if isinstance(each, ir.Operation) and each.op in _ORDERS and each.right is not None:
+            left, right = dotted(each.left), dotted(each.right)
+            for name, best in ((left, right), (right, left)):
+                if name and best and any(best in to and name in _names(value) for to, value in _assigned(body)):
+                    yield name
+
+
+def _assigned(body: ir.Block) -> Iterator[tuple[frozenset[str], ir.Expr]]:
+    """The assignments of a body: to which names, and what."""
+    for node in walk(body, into_functions=False):
+        if isinstance(node, ir.Assign) and node.value is not None:
+            targets = [each for target in node.targets for each in walk((target,), into_functions=False)]
+            yield (
+                frozenset(name for each in targets if isinstance(each, ir.Expr) and (name := dotted(each))),
+                node.value,
+            )
+
+
+def _names(value: ir.Expr) -> frozenset[str]:
+    nodes = walk((value,), into_functions=False)
+    return frozenset(name for node in nodes if isinstance(node, ir.Expr) and (name := dotted(node)))
+
+
+class _Measured:
+    """Follows a name of a body back to the loops over loaders that it was measured in."""
+
+    def __init__(self, program: Program, path: str, body: ir.Block) -> None:
+        self.path, self.body = path, body
+        self.drawn = list(program.of(LoaderIterated))
+        self.training = {loop.site for event in program.of(Backward) for loop in event.loops}
+
+    def loaders(self, name: str) -> frozenset[ObjectId]:
+        """The loaders behind a name; none where a loop that trains is among them."""
+        todo, seen = [name], set[str]()
+        found: set[LoaderIterated] = set()
+        while todo and len(seen) < _MAX_NAMES:
+            name = todo.pop()
+            if name in seen:
+                continue
+            seen.add(name)
+            found.update(self.filled(name))
+            for targets, value in _assigned(self.body):
+                if name in targets:
+                    inside = list(self.called(value))
+                    found.update(inside)
+                    todo += () if inside else sorted(_names(value))
+        if any(event.site in self.training for event in found):
+            return frozenset()
+        return frozenset(loader for event in found for loader in event.loaders)
+
+    def called(self, value: ir.Expr) -> Iterator[LoaderIterated]:
+        """The loops over loaders inside the calls of an expression."""
+        calls = {Site(self.path, node.at) for node in walk((value,), into_functions=False) if isinstance(node, ir.Call)}
+        return (event for event in self.drawn if calls.intersection(event.calls))
+
+    def filled(self, name: str) -> Iterator[LoaderIterated]:
+        """The loops of the body over loaders in which a name is added to."""
+        drawn = {event.site.at: event for event in self.drawn if event.site.path == self.path}
+        for node in walk(self.body, into_functions=False):
+            if isinstance(node, ir.For) and node.at in drawn:
+                inside = walk(node.body, into_functions=False)
+                if any(isinstance(each, ir.Augment) and dotted(each.target) == name for each in inside):
+                    yield drawn[node.at]

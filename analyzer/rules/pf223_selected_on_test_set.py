@@ -1,0 +1,70 @@
+"""PF223 selected-on-test-set."""
+
+from __future__ import annotations
+
+from analyzer.engine.data_events import LoaderMade, Saved
+from analyzer.engine.program import Program
+from analyzer.engine.selection import decided_by, split_of
+from analyzer.engine.trace import Gap, start
+from analyzer.findings import Severity
+from analyzer.rules.base import Report, Rule
+
+
+class SelectedOnTestSet(Rule):
+    """The best epoch is chosen on the test split of the benchmark.
+
+    ## Why it matters
+    The maximum over epochs of a noisy number is higher than the number: a checkpoint that is chosen by its test score
+    has a test score that nothing else will reach, and that nobody who validates properly can compare with.
+
+    ## Example
+    ```python
+    test_set = datasets.CIFAR10(root, train=False)
+    ...
+    acc = evaluate(model, test_loader)
+    if acc > best_acc:
+        best_acc = acc
+        torch.save(model.state_dict(), "best.pt")
+    ```
+
+    ## Use instead
+    ```python
+    train_set, val_set = random_split(datasets.CIFAR10(root, train=True), [45000, 5000])
+    ```
+    Choose on `val_set`, and evaluate the chosen checkpoint once on the test split.
+
+    ## When it stays quiet
+    Where test scores are only printed, or the last epoch is saved; where any other split, or data that are not known,
+    are loaded; where what is compared is the training loss, or its origin does not show.
+
+    ## Fix safety
+    No automatic fix: how to split is the author's choice.
+    """
+
+    code = "PF223"
+    name = "selected-on-test-set"
+    severity = Severity.WARNING
+    since = "0.1"
+
+    def check(self, program: Program, report: Report) -> None:
+        """Something is saved where a number measured on the official test split is the best so far."""
+        made = {event.loader: event for event in program.of(LoaderMade)}
+        splits = {loader: split_of(program, event) for loader, event in made.items()}
+        if set(splits.values()) != {"train", "test"}:
+            return
+        for saved in program.of(Saved):
+            for guard in saved.guards:
+                loaders = decided_by(program, guard)
+                if loaders and all(splits.get(loader) == "test" for loader in loaders):
+                    drawn = made[min(loaders)]
+                    report(
+                        saved.site,
+                        "What is saved here {is} chosen by its score on the official test split, and there is no "
+                        "other split to choose on: the test score is no longer an estimate. Set a part of the "
+                        "training split aside for validation.",
+                        because=[
+                            start(drawn.site, "the test split is loaded here"),
+                            start(guard.site, "the best so far"),
+                        ],
+                        gaps=[Gap.CONVENTION],
+                    )
