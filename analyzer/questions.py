@@ -5,8 +5,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Mapping, Sequence
 
-import libcst as cst
-
 from analyzer.api import Argument, CallSite, Files, Known, Origin, Ref, Unseen
 from analyzer.engine import values as engine
 from analyzer.engine.events import CallSeen
@@ -17,7 +15,6 @@ from analyzer.knowledge.overlays.arguments import ARGV
 from analyzer.knowledge.schema import knowledge
 from analyzer.notebooks.files import NotebookFiles
 from analyzer.pipeline import quiet_collector, seen_again
-from analyzer.positions import spans
 from analyzer.project import Project
 
 MAX_DEPTH = 6  # lists and dicts inside one another
@@ -61,12 +58,8 @@ class _Answer:
         """Lines of everything an answer names, one pass per file."""
         read = self.program.sources.units
         for path in {site.path for site in sites if read.get(site.path) is not None}:
-            module, nodes = self.program.sources.tree(path)
-            wanted: dict[int, cst.CSTNode] = {site.at: nodes[site.at] for site in sites if site.path == path}
-            places = spans(module, path, set(wanted.values()))
-            for at, node in wanted.items():
-                if node in places:
-                    self.lines[Site(path, at)] = places[node].start.line
+            found = self.program.sources.spans(path, {site.at for site in sites if site.path == path})
+            self.lines.update({Site(path, at): span.start.line for at, span in found.items()})
 
     def site(self, event: CallSeen) -> CallSite:
         self.held = event.held

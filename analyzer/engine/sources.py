@@ -6,22 +6,18 @@ import ast
 import warnings
 from collections.abc import Collection
 
-import libcst as cst
-
 from analyzer.engine.trace import Site
 from analyzer.findings import Skipped, Span
 from analyzer.nesting import too_deep
-from analyzer.positions import spans
 from analyzer.project import Project
 from analyzer.syntax import ir, native
 from analyzer.syntax.alike import alike
-from analyzer.syntax.lower import lower
+from analyzer.syntax.later import cst
 from analyzer.syntax.places import Places, places
-from analyzer.syntax.problems import syntax_problem
 
 MAX_TREES = 12
 """A LibCST tree takes a hundred times the memory of its text."""
-Tree = tuple[cst.Module, list[cst.CSTNode]]
+Tree = tuple["cst.Module", "list[cst.CSTNode]"]
 
 
 class Renumbered(Exception):
@@ -99,6 +95,8 @@ class Sources:
             found = {number: span for number in numbers if (span := places.span(path, number)) is not None}
             if len(found) == len(numbers):
                 return found
+        from analyzer.positions import spans  # as in `_parsed`
+
         module, nodes = self.tree(path)
         by_node = spans(module, path, {nodes[number] for number in numbers})
         return {number: by_node[nodes[number]] for number in numbers if nodes[number] in by_node}
@@ -134,6 +132,9 @@ class Sources:
 
     def _parsed(self, path: str, source: bytes) -> tuple[ir.Unit, Tree] | None:
         """By LibCST, whatever the version of the syntax; None, with a note, where it is no Python."""
+        from analyzer.syntax.lower import lower  # needs LibCST, which most files do not
+        from analyzer.syntax.problems import syntax_problem
+
         try:
             module = cst.parse_module(source)
             unit, nodes = lower(module, path)

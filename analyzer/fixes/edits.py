@@ -6,10 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-import libcst as cst
-
 from analyzer.findings import Edit, Position, Span
-from analyzer.positions import lines, spans
+from analyzer.syntax.later import cst
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +54,6 @@ class InsertStatement:
 SymbolicEdit = InsertAfter | InsertBefore | Replace | ReplaceText | InsertStatement
 
 
-_ATOMS = (cst.Name, cst.Attribute, cst.Subscript, cst.Call, cst.List, cst.Set, cst.Dict, cst.ListComp, cst.SetComp)
 _POSTFIX = (".", "[", "(")
 
 
@@ -64,6 +61,8 @@ def resolve(
     edits: Sequence[SymbolicEdit], module: cst.Module, path: str, node_of: Callable[[int], cst.CSTNode]
 ) -> tuple[Edit, ...]:
     """The edits with their positions. A line end in a text is ``\\n``: `analyzer.fixes.apply` writes the file's own."""
+    from analyzer.positions import lines, spans  # needs LibCST, which a run without fixes does not
+
     places = spans(module, path, {node_of(edit.node_id) for edit in edits})
     text = lines(module) if any(isinstance(edit, InsertStatement) for edit in edits) else []
     result: list[Edit] = []
@@ -101,7 +100,8 @@ def _expression(
 
 def _is_loose(node: cst.CSTNode) -> bool:
     """Whether ``.x`` behind the node would bind to a part of it only. Its own parentheses lie outside its span."""
-    return isinstance(node, cst.BaseExpression) and not isinstance(node, _ATOMS)
+    atoms = (cst.Name, cst.Attribute, cst.Subscript, cst.Call, cst.List, cst.Set, cst.Dict, cst.ListComp, cst.SetComp)
+    return isinstance(node, cst.BaseExpression) and not isinstance(node, atoms)
 
 
 def _needs_wrap(node: cst.CSTNode) -> bool:

@@ -6,14 +6,13 @@ import bisect
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-import libcst as cst
-
 from analyzer.engine.events import Backward, Escape, Event, Forward, Loop, Mode, Step
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap, Site, Trace
 from analyzer.engine.values import Const, ObjectId
 from analyzer.fixes.edits import InsertStatement
 from analyzer.rules.base import DraftFix
+from analyzer.syntax.later import cst
 
 
 class Timeline:

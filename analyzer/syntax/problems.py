@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import warnings
 
-import libcst as cst
+from analyzer.syntax.later import cst
 
 
 def syntax_problem(source: bytes) -> str | None:

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from bot.core.config import Config
     from bot.sources.selection import Selection
 
+FILES_FOR_A_CHILD = 8
+"""A child takes half a second to start, in which it could have looked at as many files."""
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
@@ -43,7 +46,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     change.add_argument("--fix", action="store_true", help="apply the safe fixes, and report what is left")
     change.add_argument("--diff", action="store_true", help="print what --fix would change, and change nothing")
     parser.add_argument("--unsafe", action="store_true", help="with --fix or --diff: also fixes that change behaviour")
-    parser.add_argument("--jobs", type=int, metavar="N", help="analyse in N child processes (default: one per core)")
+    parser.add_argument(
+        "--jobs",
+        type=int,
+        metavar="N",
+        help="analyse in N child processes (default: one per core, fewer for few files)",
+    )
     parser.add_argument("--no-cache", action="store_true", help="neither use nor keep reports of earlier runs")
     parser.add_argument("--baseline", metavar="FILE", help="leave out the findings that FILE knows")
     parser.add_argument("--write-baseline", action="store_true", help="with --baseline: make FILE know what is found")
@@ -60,8 +68,9 @@ def run(args: argparse.Namespace) -> int:
     from bot.isolate.pool import Job, analyze_in_children
     from bot.sources.selection import select
 
-    num_children, files = _num_children(args), places(args.save)
+    most_children, files = _num_children(args), places(args.save)
     selection = select(args.paths)
+    num_children = min(most_children, args.jobs or 1 + len(selection.targets) // FILES_FOR_A_CHILD)
     _tell_extensions()
     config = _config(selection)
     job = Job(root=selection.root, paths=selection.paths, targets=selection.targets, options=_options(args, config))
