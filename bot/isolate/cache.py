@@ -65,7 +65,7 @@ class ReportCache:
             return
 
     def _place(self, target: str) -> Path:
-        name = _digest(f"{self._base} {target}".encode())
+        name = _digest(f"{self._base} {target}".encode("utf-8", "surrogateescape"))
         return self._folder / name[:2] / name[2:]
 
     def _digest_of(self, path: str) -> str:
