@@ -2,10 +2,12 @@
 
     python -m benchmarks.calibrate [--check]
 
-Per category of run, the factors are quantiles of measured over computed: 3 % for the low end of the plausible readings,
-the median for the likeliest, 97 % for the high end. A source counts once however many rows it has, and every category
-leans on all rows together as if they were one more source, so that few rows do not make a narrow promise. Rows of
-quality C and rows measured by an unknown instrument are not used. ``--check`` fails when the committed table is stale.
+Per category of run: the median of measured over computed, and on either side of it how far our own error reaches.
+That error is what the unknown words of a row do not explain, so a run in which everything is known gets a narrow
+interval, and one in which little is known the width of what is unknown. A source of many rows counts more than one of
+few, by the square root; every category leans on its kin as if they were one more source, so that few rows do not make
+a narrow promise. Rows of quality C and rows measured by an unknown instrument are not used. ``--check`` fails when the
+committed table is stale.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import argparse
 import collections
 import csv
 import io
+import math
 import statistics
 import sys
 from collections.abc import Iterable, Sequence
@@ -28,18 +31,24 @@ from estimator.memory.interval import Raw, category_of, raw
 from estimator.models.choose import choose_model
 
 TABLE = Path(__file__).parent.parent / "estimator" / "data" / "calibration.csv"
-_QUANTILES = (0.03, 0.5, 0.97)
+_MISSED = 0.04
+"""Share of the weight that may be below the low end, and above the high end."""
 _RESERVE = (1.0, 1.04, 1.12)
 """Reserved over allocated. Published pairs run from 1.02 to 1.5; the tail belongs to the allocator's settings."""
+
+Factors = tuple[int, int, float, float, float]
+"""Rows, sources, and the low, middle and high factor."""
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One row: where it is from, its category, and measured over computed for each end."""
+    """One row: where it is from, its category, and as logarithms measured over computed and what is unknown."""
 
     source: str
     category: str
-    ratios: tuple[float, float, float]
+    error: float
+    down: float
+    up: float
 
     @property
     def domain(self) -> str:
@@ -50,6 +59,26 @@ class Point:
     def is_rough(self) -> bool:
         """Whether it says nothing about other kinds of run."""
         return self.category.startswith(("image", "guessed"))
+
+    def beyond(self, middle: float, *, is_low: bool) -> float:
+        """The error of ours that its unknown words do not explain, on one side."""
+        error, unknown = (middle - self.error, self.down) if is_low else (self.error - middle, self.up)
+        return math.sqrt(max(error, 0.0) ** 2 - unknown**2) if error > unknown else 0.0
+
+    def is_inside(self, factors: Factors) -> bool:
+        """Whether an interval with these factors holds what was measured."""
+        _, _, low, point, high = factors
+        down, up = math.hypot(self.down, math.log(point / low)), math.hypot(self.up, math.log(high / point))
+        return -down - _ROUNDING <= self.error - math.log(point) <= up + _ROUNDING
+
+    def width(self, factors: Factors) -> float:
+        """High less low over point."""
+        _, _, low, point, high = factors
+        down, up = math.hypot(self.down, math.log(point / low)), math.hypot(self.up, math.log(high / point))
+        return math.exp(up) - math.exp(-down)
+
+
+_ROUNDING = 1e-4  # factors are written with four digits
 
 
 def points(rows: Iterable[dict[str, Any]]) -> list[Point]:
@@ -62,18 +91,19 @@ def points(rows: Iterable[dict[str, Any]]) -> list[Point]:
             continue
         cards = targets(run)
         sizes = raw(candidates.choices(run, model.readings), cards[0].architecture if cards else "")
-        found.append(Point(row["src_key"], category_of(sizes.setup), _ratios(row, sizes)))
+        error = math.log(_live_bytes(row, sizes) / sizes.spread.middle)
+        found.append(Point(row["src_key"], category_of(sizes.setup), error, sizes.spread.down, sizes.spread.up))
     return found
 
 
-def _ratios(row: dict[str, Any], sizes: Raw) -> tuple[float, float, float]:
-    """Measured live bytes over computed ones; what was measured above them is taken off first."""
+def _live_bytes(row: dict[str, Any], sizes: Raw) -> float:
+    """What was measured, less what was measured above live tensors."""
     measured = float(row["measured_gib"]) * 2**30
     if row["measured_kind"] in ("nvidia_smi", "reserved+context"):
         measured -= runtime.context(sizes.setup).point
     if row["measured_kind"] not in ("max_allocated", "max_active"):
         measured /= _RESERVE[1]
-    return measured / sizes.low, measured / sizes.point, measured / sizes.high
+    return measured
 
 
 def quantile(values: Sequence[tuple[float, float]], share: float) -> float:
@@ -87,36 +117,39 @@ def quantile(values: Sequence[tuple[float, float]], share: float) -> float:
     return ordered[-1][0]
 
 
-def fit(rows: Sequence[Point]) -> dict[str, tuple[int, int, float, float, float]]:
-    """Category -> (rows, sources, low, point, high)."""
+def fit(rows: Sequence[Point]) -> dict[str, Factors]:
+    """Category -> factors."""
     table = {"all": _factors([point for point in rows if not point.is_rough], [])}
     for category in sorted({point.category for point in rows}):
         mine = [point for point in rows if point.category == category]
-        kin = [point for point in rows if point.domain == mine[0].domain]
-        table[category] = _factors(mine, kin)
+        table[category] = _factors(mine, [point for point in rows if point.domain == mine[0].domain])
     table["reserved-over-allocated"] = (0, 0, *_RESERVE)
     return table
 
 
-def _weighted(rows: Sequence[Point], index: int, share: float) -> list[tuple[float, float]]:
+def _weights(rows: Sequence[Point]) -> list[float]:
     counts = collections.Counter(point.source for point in rows)
-    return [(point.ratios[index], share / counts[point.source] ** 0.5) for point in rows]
+    return [counts[point.source] ** -0.5 for point in rows]
 
 
-def _factors(rows: Sequence[Point], prior: Sequence[Point]) -> tuple[int, int, float, float, float]:
-    sources = len({point.source for point in rows})
-    factors = []
-    for index, share in enumerate(_QUANTILES):
-        values = _weighted(rows, index, 1.0)
-        own = sum(weight for _, weight in values)
-        leaning = _weighted(prior, index, 1.0)
-        total = sum(weight for _, weight in leaning) or 1.0
-        values += [(value, weight * own / (total * (sources + 1))) for value, weight in leaning]
-        factors.append(round(quantile(values, share), 4))
-    return len(rows), sources, factors[0], factors[1], factors[2]
+def _factors(mine: Sequence[Point], kin: Sequence[Point]) -> Factors:
+    """The rows of a category, and its kin with the weight of one more source."""
+    sources = len({point.source for point in mine})
+    own, theirs = _weights(mine), _weights(kin)
+    lean = sum(own) / (sum(theirs) * sources) if kin else 0.0
+    rows, weights = [*mine, *kin], [*own, *(weight * lean for weight in theirs)]
+    middle = quantile([(row.error, weight) for row, weight in zip(rows, weights, strict=True)], 0.5)
+    low, high = (
+        quantile(
+            [(row.beyond(middle, is_low=side), weight) for row, weight in zip(rows, weights, strict=True)], 1 - _MISSED
+        )
+        for side in (True, False)
+    )
+    ends = (math.exp(middle - low), math.exp(middle), math.exp(middle + high))
+    return len(mine), sources, round(ends[0], 4), round(ends[1], 4), round(ends[2], 4)
 
 
-def render(table: dict[str, tuple[int, int, float, float, float]]) -> str:
+def render(table: dict[str, Factors]) -> str:
     """The table as CSV."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -146,13 +179,12 @@ def leave_one_out(rows: Sequence[Point]) -> list[HeldOut]:
     return results
 
 
-def _held_out(source: str, mine: Sequence[Point], table: dict[str, tuple[int, int, float, float, float]]) -> HeldOut:
-    inside, errors, widths = 0, [], []
-    for point in mine:
-        _, _, low, middle, high = table.get(point.category, table["all"])
-        inside += point.ratios[0] >= low and point.ratios[2] <= high
-        errors.append(abs(middle / point.ratios[1] - 1))
-        widths.append((high / point.ratios[2] - low / point.ratios[0]) / (middle / point.ratios[1]))
+def _held_out(source: str, mine: Sequence[Point], table: dict[str, Factors]) -> HeldOut:
+    factors = [table.get(point.category, table["all"]) for point in mine]
+    pairs = list(zip(mine, factors, strict=True))
+    errors = [abs(math.exp(math.log(one[3]) - point.error) - 1) for point, one in pairs]
+    inside = sum(point.is_inside(one) for point, one in pairs)
+    widths = [point.width(one) for point, one in pairs]
     return HeldOut(source, len(mine), inside, statistics.median(errors), statistics.median(widths))
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from math import exp, log, sqrt
 from typing import Any
 
 from estimator.memory.setup import Setup
@@ -27,12 +28,14 @@ _USUAL_PATCHES = (16, 14, 32)  # sides of a ViT's patches, where neither the tab
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What one word may be. `typical` is the point's; `is_open` says that nobody knows and the answer says so."""
+    """What one word may be. `typical` is the point's; `is_open` says that nobody knows and the answer says so;
+    `is_even` that the probable values are about as likely as the typical one, so the point lies between them."""
 
     typical: Any
     probable: tuple[Any, ...] = ()
     cheapest: tuple[Any, ...] = ()
     is_open: bool = False
+    is_even: bool = False
 
 
 Choices = dict[str, Choice]
@@ -75,13 +78,27 @@ def choices(run: RunConfig, readings: tuple[ModelFacts, ...]) -> Choices:
         "quantization": _quantization(run, readings[0], is_training, method),
         **_parallel(run, world),
         **_switches(run, is_training, method),
+        "keeps_gradients": _gradients_kept(run, readings[0], method) if is_training else _fixed(False),
         "is_activation_fused": _fixed(False),
         "loads_whole": _fixed(False),
     }
     if is_training and any(facts.activation == "gelu_new" for facts in readings):
-        found["is_activation_fused"] = Choice(False, (False, True))
+        found["is_activation_fused"] = Choice(
+            False, (False, True), is_even=True
+        )  # transformers writes it out, others do not
     found["loads_whole"] = _loading(run, typical(found, ""))
     return found
+
+
+def _gradients_kept(run: RunConfig, facts: ModelFacts, method: str) -> Choice:
+    """Whether gradients of the step before are alive during forward. `zero_grad` between forward and backward keeps
+    them (mmcv's OptimizerHook, detectron2's SimpleTrainer), and before torch 2.0 it zeroed them wherever it was
+    called; after the step it frees them (transformers' Trainer). Accumulation keeps them anyway."""
+    if run.grad_accum.is_known and run.grad_accum.value != 1:
+        return _fixed(False)
+    if facts.image_net is not None:
+        return Choice(True, (True, False))
+    return Choice(False, (False, True), is_even=method == "full")
 
 
 def _loading(run: RunConfig, likely: Setup) -> Choice:
@@ -90,7 +107,7 @@ def _loading(run: RunConfig, likely: Setup) -> Choice:
     if not isinstance(run.sharded_load.value, Unknown):
         return _fixed(not run.sharded_load.value)
     is_usual = likely.is_training and likely.sharding == "fsdp" and likely.shards > 1 and likely.offload == "none"
-    return Choice(False, (False, True), (), True) if is_usual else _fixed(False)
+    return Choice(False, (False, True), (), True, is_even=True) if is_usual else _fixed(False)
 
 
 def _task(run: RunConfig) -> str:
@@ -224,7 +241,10 @@ def _quantization(run: RunConfig, facts: ModelFacts, is_training: bool, method: 
     else:
         absent = _fixed(None)
     unknown = _open(absent.typical, *absent.probable, cheapest=("nf4",))
-    return _choose(run.quantization, absent, unknown)
+    chosen = _choose(run.quantization, absent, unknown)
+    if chosen.typical == "nf4" and not chosen.is_open:  # bitsandbytes quantises the scales only where it is asked to
+        return Choice("nf4", ("nf4", "nf4-plain"), is_even=True)
+    return chosen
 
 
 def _targets(run: RunConfig, method: str) -> Choice:
@@ -255,7 +275,7 @@ def _parallel(run: RunConfig, world: int) -> Choices:
         "replicas": _fixed(replicas),
         "shards": _fixed(shards),
         "sharding": _choose(run.sharding, guess, guess),
-        "grad_accum": _choose(run.grad_accum, Choice(1, (1, 2)), _open(1, 2)),
+        "grad_accum": _choose(run.grad_accum, _fixed(1), _open(1, 2)),
         "offload": _choose(run.offload, _fixed("none"), _open("none", cheapest=("optimizer", "both"))),
     }
 
@@ -282,23 +302,48 @@ Size = Callable[[Setup], int]
 _MAX_PASSES = 4
 
 
-def extreme(start: Setup, found: Choices, size: Size, *, is_low: bool, with_cheapest: bool = False) -> Setup:
-    """The reading with the least (most) bytes: one word after the other until nothing improves.
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """The middle of the plausible readings in bytes, and how far they reach to each side as natural logarithms."""
 
-    Words can hide each other (offload hides what sharding saves), so the floor is also searched from the reading in
-    which every open word is at its cheapest.
+    middle: float
+    down: float
+    up: float
+
+
+def spread(start: Setup, found: Choices, size: Size) -> Spread:
+    """How far the undecided words move the size, one word at a time.
+
+    Nobody's ignorance of one word says anything about another, so they do not all sit at their worst at once: their
+    effects are factors, and the logarithms add as independent errors do, by squares.
     """
-    starts = [start]
-    if with_cheapest:
-        starts.append(replace(start, **{name: item.cheapest[-1] for name, item in found.items() if item.cheapest}))
-    ends = [_climb(one, found, size, is_low=is_low, with_cheapest=with_cheapest) for one in starts]
-    return min(ends, key=size) if is_low else max(ends, key=size)
+    base, values = size(start), {name: getattr(start, name) for name in Setup.__dataclass_fields__}
+    shift = down = up = 0.0
+    for name, choice in found.items():
+        others = [value for value in choice.probable if value != values[name]]
+        effects = [log(size(Setup(**{**values, name: value})) / base) for value in others]
+        less, more = max(0.0, -min(effects, default=0.0)), max(0.0, *effects, 0.0)
+        if choice.is_even:
+            shift += (more - less) / 2
+            less = more = (more + less) / 2
+        down, up = down + less**2, up + more**2
+    return Spread(base * exp(shift), sqrt(down), sqrt(up))
 
 
-def _climb(start: Setup, found: Choices, size: Size, *, is_low: bool, with_cheapest: bool) -> Setup:
+def cheapest(start: Setup, found: Choices, size: Size) -> Setup:
+    """The reading with the least bytes: one word after the other until nothing improves.
+
+    Words can hide each other (offload hides what sharding saves), so it is also searched from the reading in which
+    every open word is at its cheapest.
+    """
+    all_cheap = {name: item.cheapest[-1] for name, item in found.items() if item.cheapest}
+    return min((_climb(one, found, size) for one in (start, replace(start, **all_cheap))), key=size)
+
+
+def _climb(start: Setup, found: Choices, size: Size) -> Setup:
     best, best_size = start, size(start)
     values = {name: getattr(start, name) for name in Setup.__dataclass_fields__}
-    alternatives = list(_alternatives(found, with_cheapest))
+    alternatives = list(_alternatives(found))
     for _ in range(_MAX_PASSES):
         before = best
         for name, value in alternatives:
@@ -306,14 +351,14 @@ def _climb(start: Setup, found: Choices, size: Size, *, is_low: bool, with_cheap
                 continue
             candidate = Setup(**{**values, name: value})  # dataclasses.replace takes three times as long
             candidate_size = size(candidate)
-            if candidate_size < best_size if is_low else candidate_size > best_size:
+            if candidate_size < best_size:
                 best, best_size, values[name] = candidate, candidate_size, value
         if best is before:
             break
     return best
 
 
-def _alternatives(found: Choices, with_cheapest: bool) -> Iterator[tuple[str, Any]]:
+def _alternatives(found: Choices) -> Iterator[tuple[str, Any]]:
     for name, choice in found.items():
-        for value in (*choice.probable, *(choice.cheapest if with_cheapest else ())):
+        for value in (*choice.probable, *choice.cheapest):
             yield name, value

@@ -1,13 +1,16 @@
 """From decided runs to intervals: unknown words span them, measured residuals widen them, nothing else does.
 
-``calibration.csv`` holds, per category of run, the quantiles of measured over computed peaks on the public rows; it is
-written by ``benchmarks/calibrate.py``. The floor uses none of it.
+``calibration.csv`` holds, per category of run, what the public rows say about our error where nothing is unknown: the
+median of measured over computed, and how far below and above it one must go. It is written by
+``benchmarks/calibrate.py``. That error and the undecided words are independent, so their logarithms add by squares.
+The floor uses none of it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
+from math import exp, hypot, log
 
 from estimator.memory import candidates, runtime
 from estimator.memory.setup import Setup
@@ -20,11 +23,21 @@ _REQUIRED = ("category", "num_rows", "low", "point", "high")
 
 @dataclass(frozen=True, slots=True)
 class Residual:
-    """Measured over computed: a low quantile, the median, a high quantile."""
+    """Measured over computed: the median, and the factors below and above which it rarely is."""
 
     low: float
     point: float
     high: float
+
+    @property
+    def down(self) -> float:
+        """Distance from the median to the low end, as a natural logarithm."""
+        return log(self.point / self.low)
+
+    @property
+    def up(self) -> float:
+        """Distance from the median to the high end, as a natural logarithm."""
+        return log(self.high / self.point)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,34 +95,37 @@ def floor_bytes(setup: Setup) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Raw:
-    """Live bytes as computed, before any residual: least, likeliest and most plausible reading, and the floor."""
+    """Live bytes as computed, before any residual: the floor, the plausible readings, and the likeliest of them."""
 
     floor: int
-    low: int
-    point: int
-    high: int
+    spread: candidates.Spread
     setup: Setup
 
 
 def raw(found: candidates.Choices, architecture: str) -> Raw:
     """Evaluate the plausible readings."""
-    point = candidates.typical(found, architecture)
-    low = candidates.extreme(point, found, allocated_bytes, is_low=True)
-    high = candidates.extreme(point, found, allocated_bytes, is_low=False)
-    cheapest = candidates.extreme(point, found, floor_bytes, is_low=True, with_cheapest=True)
-    sizes = [allocated_bytes(setup) for setup in (low, point, high)]
-    return Raw(floor_bytes(cheapest), sizes[0], sizes[1], sizes[2], point)
+    setup = candidates.typical(found, architecture)
+    cheapest = candidates.cheapest(setup, found, floor_bytes)
+    return Raw(floor_bytes(cheapest), candidates.spread(setup, found, allocated_bytes), setup)
+
+
+def scaled(spread: candidates.Spread, *residuals: Residual) -> tuple[float, float, float]:
+    """Low, point and high of what was computed, after independent errors."""
+    point = spread.middle
+    for residual in residuals:
+        point *= residual.point
+    down = hypot(spread.down, *(residual.down for residual in residuals))
+    up = hypot(spread.up, *(residual.up for residual in residuals))
+    return point * exp(-down), point, point * exp(up)
 
 
 def compute(found: candidates.Choices, architecture: str) -> Computed:
     """The plausible readings, and what the measured rows say about our error."""
     sizes = raw(found, architecture)
     residual, reserve = residual_of(category_of(sizes.setup)), residual_of("reserved-over-allocated")
-    numbers = (sizes.low * residual.low, sizes.point * residual.point, sizes.high * residual.high)
-    allocated = _interval(sizes.floor, *numbers)
-    reserved = _interval(
-        allocated.floor, numbers[0] * reserve.low, numbers[1] * reserve.point, numbers[2] * reserve.high
-    )
+    allocated = _interval(sizes.floor, *scaled(sizes.spread, residual))
+    reserved = _interval(sizes.floor, *scaled(sizes.spread, residual, reserve))
+    reserved = replace(reserved, low=max(reserved.low, allocated.low))
     occupied = _occupied(reserved, sizes.setup)
     moments = timeline(sizes.setup)
     return Computed(allocated, reserved, occupied, moments, peak(moments), sizes.setup)
@@ -118,11 +134,9 @@ def compute(found: candidates.Choices, architecture: str) -> Computed:
 def outlook(found: candidates.Choices, architecture: str) -> tuple[int, int]:
     """The likeliest and the most plausible bytes that occupy the card: the upper half of `compute`, for searching."""
     setup = candidates.typical(found, architecture)
-    most = candidates.extreme(setup, found, allocated_bytes, is_low=False)
-    residual, reserve = residual_of(category_of(setup)), residual_of("reserved-over-allocated")
-    point, high = allocated_bytes(setup) * residual.point, allocated_bytes(most) * residual.high
-    reserved = _interval(0, 0, point * reserve.point, high * reserve.high)
-    occupied = _occupied(reserved, setup)
+    spread = candidates.spread(setup, found, allocated_bytes)
+    _, point, high = scaled(spread, residual_of(category_of(setup)), residual_of("reserved-over-allocated"))
+    occupied = _occupied(_interval(0, 0, point, high), setup)
     return occupied.point, occupied.high
 
 

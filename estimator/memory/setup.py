@@ -8,13 +8,15 @@ from estimator.models.facts import ModelFacts
 
 _QUANTIZED_BYTES = {
     "nf4": 0.5 + 0.5 / 32,
+    "nf4-plain": 0.5 + 4 / 64,
     "int4": 0.5 + 4 / 128,
     "int8": 1.0 + 4 / 4096,
     "mxfp4": 0.5 + 1 / 32,
     "fp8": 1.0,
 }
 """Bytes per quantised parameter with its scales: nf4 with double-quantised scales of 64-element blocks (QLoRA paper,
-section 3: 0.127 bit), int4 with 16-bit scale and zero point per 128, int8 per row, mxfp4 one byte per 32 (OCP MX)."""
+section 3: 0.127 bit) or one fp32 scale per block, int4 with 16-bit scale and zero point per 128, int8 per row, mxfp4
+one byte per 32 (OCP MX)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +51,7 @@ class Setup:
     has_foreach_step: bool
     shifts_logits: bool  # transformers copied logits to shift them, before its losses shifted the labels instead
     is_activation_fused: bool  # tanh GELU: one kernel in torch, seven operations in transformers' "gelu_new"
+    keeps_gradients: bool  # of the step before, through the forward pass
     loads_whole: bool  # the model is put on the device before it is sharded
     prompt_share: float  # of the context: nobody says how much is prompt and how much is generated
     architecture: str

@@ -32,7 +32,7 @@ def _training(setup: Setup) -> list[tuple[str, list[Term]]]:
     kept, working = _activation_terms(setup)
     fetched, quantised = collectives.gathered(setup), generation.dequantized(setup)
     scattered, logits = collectives.unsharded_gradients(setup), loss.logits(setup)
-    forward = [*held, *([grads] if setup.grad_accum > 1 else []), kept, fetched, quantised]
+    forward = [*held, *([grads] if setup.keeps_gradients or setup.grad_accum > 1 else []), kept, fetched, quantised]
     return [
         ("model load", [model, collectives.unsharded_weights(setup), scratch]),
         ("forward end", [*forward, logits]),
@@ -59,7 +59,12 @@ def _training_on_images(setup: Setup) -> list[tuple[str, list[Term]]]:
     model, state, scratch = weights.weights(setup), weights.optimizer_state(setup), runtime.workspace(setup)
     held, grads = [model, state, scratch, collectives.buckets(setup)], weights.gradients(setup)
     kept, read = images.kept(setup), images.outputs(setup)
-    forward = [*held, *([grads] if setup.grad_accum > 1 else []), kept, collectives.gathered(setup)]
+    forward = [
+        *held,
+        *([grads] if setup.keeps_gradients or setup.grad_accum > 1 else []),
+        kept,
+        collectives.gathered(setup),
+    ]
     return [
         ("model load", [model, collectives.unsharded_weights(setup), scratch]),
         ("forward end", [*forward, read, images.passing(setup)]),

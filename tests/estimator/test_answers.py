@@ -143,7 +143,8 @@ def test_every_suggestion_lowers_the_peak_and_says_its_price() -> None:
     assert before["verdict"] == "exceeds"
     assert len(before["suggestions"]) >= 3
     for item in before["suggestions"]:
-        assert item["peak_gib"]["point"] < before["peak_gib"]["point"]
+        is_larger_card = item["change"].startswith("run on")  # the same run: another driver's context, and it fits
+        assert item["verdict"] == "fits" if is_larger_card else item["peak_gib"]["point"] < before["peak_gib"]["point"]
         assert item["trade_off"]
 
 
