@@ -74,6 +74,13 @@ class LayerReplaced(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Wrapped(Event):
+    """A module is compiled, or wrapped for training in several processes, inside a loop."""
+
+    modules: frozenset[ObjectId]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ParametersAdded(Event):
     """``optimizer.add_param_group(…)``."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from analyzer.engine.data_events import LoaderMade
 from analyzer.engine.events import Backward, Event, Loop
-from analyzer.engine.optim_events import OptimizerMade
+from analyzer.engine.optim_events import OptimizerMade, Wrapped
 from analyzer.engine.program import Program, nest_key
 from analyzer.engine.trace import Gap
 from analyzer.engine.values import ObjectId, Value
@@ -13,11 +13,13 @@ from analyzer.rules.base import Report, Rule
 
 
 class RebuiltInLoop(Rule):
-    """An optimizer or a loader is built anew in every training step.
+    """An optimizer or a loader is built anew in every training step, or a model is compiled or wrapped in a loop.
 
     ## Why it matters
     A new optimizer starts without momentum and moments: Adam and SGD with momentum become plain, badly scaled gradient
     descent, and every step allocates their state again. A new loader starts its workers, and draws one batch.
+    `torch.compile` and `DistributedDataParallel` put one more layer around the model each time, and compile, broadcast
+    or shard it anew; so these count once per epoch as well.
 
     ## Example
     ```python
@@ -59,6 +61,10 @@ class RebuiltInLoop(Rule):
             data = loader.argument("dataset")
             if _is_per_step(loader, training) and data is not None and _is_old(program, data, loader.loops):
                 _report(program, report, loader, "loader", "its workers start each time")
+        for wrap in program.of(Wrapped):
+            is_older = all(_is_older(program, each, wrap.loops) for each in wrap.modules)
+            if is_older and (_is_per_step(wrap, training) or _is_per_epoch(program, wrap)):
+                _report_wrap(program, report, wrap)
 
 
 def _is_per_step(event: Event, training: set[tuple[object, ...]]) -> bool:
@@ -66,6 +72,15 @@ def _is_per_step(event: Event, training: set[tuple[object, ...]]) -> bool:
     return (
         bool(event.loops) and event.loops[-1].kind == "data" and nest_key(event.loops) in training and not event.guards
     )
+
+
+def _is_per_epoch(program: Program, event: Event) -> bool:
+    """Whether something happens once per epoch: directly around it is a loop over batches that trains."""
+    if not event.loops or event.loops[-1].kind not in {"range", "while"} or event.guards:
+        return False
+    depth = len(event.loops)
+    inner = [each.loops for each in program.within(Backward, event.loops)]
+    return bool(inner) and all(len(loops) == depth + 1 and loops[-1].kind == "data" for loops in inner)
 
 
 def _is_older(program: Program, obj: ObjectId, loops: tuple[Loop, ...]) -> bool:
@@ -82,6 +97,16 @@ def _report(program: Program, report: Report, event: Event, what: str, why: str)
     report(
         event.site,
         f"This {what} {{is}} built anew in every training step: {why}. Build it once, before the loop.",
+        because=[event.loops[-1].trace, event.trace],
+        gaps=[Gap.CONVENTION],
+    )
+
+
+def _report_wrap(program: Program, report: Report, event: Event) -> None:
+    report(
+        event.site,
+        f"`{program.sources.text(event.site)}` {{does wrap}} the same model again in every iteration: it is compiled, "
+        "broadcast or sharded anew each time. Do it once, before the loop.",
         because=[event.loops[-1].trace, event.trace],
         gaps=[Gap.CONVENTION],
     )

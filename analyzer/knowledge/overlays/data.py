@@ -24,6 +24,7 @@ from analyzer.engine.values import (
     union,
 )
 from analyzer.knowledge.overlays.collate import COLLATED, batch_of
+from analyzer.knowledge.overlays.wrapping import wrapped
 from analyzer.records import replace
 
 LOADER_PARAMS = (
@@ -149,6 +150,8 @@ def _wrapped(how: str) -> Callable[[Calls, Args, int, State, Value], None]:
         words = {"group": "a process group is joined", "engine": "a distributed engine is made"}
         trace = start(machine.site(at), words.get(how, "the model is wrapped for training in several processes"))
         machine.emit(Distributed, at, trace, how=how)
+        if how in {"replicated", "sharded"}:
+            wrapped(machine, args, at, state, result)
 
     return note
 
