@@ -12,6 +12,7 @@ from analyzer.engine.program import Program
 from analyzer.engine.sources import Sources
 from analyzer.engine.trace import Site, Trace
 from analyzer.knowledge.overlays.arguments import ARGV
+from analyzer.knowledge.overlays.documents import DATA
 from analyzer.knowledge.schema import knowledge
 from analyzer.notebooks.files import NotebookFiles
 from analyzer.pipeline import quiet_collector, seen_again
@@ -124,6 +125,8 @@ class _Answer:
         place = trace.site if trace is not None else site
         if place.path == ARGV:
             return self.argv[place.at][1]
+        if place.path.startswith(DATA):
+            return Origin(place.path.removeprefix(DATA), place.at, trace.note if trace is not None else "")
         text = trace.note if trace is not None and trace.note != "here" else ""
         return Origin(place.path, self.tree.line(place.path, self.lines.get(place, 1)), text)
 

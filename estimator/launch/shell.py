@@ -10,7 +10,7 @@ from estimator.launch.base import Arg, Command, LaunchConfig, Request, Target, n
 from estimator.launch.shell_run import Run, Started
 from estimator.launch.shell_state import State
 from estimator.launch.submitters import launches_of, submitted
-from estimator.launch.topology import processes, visible_devices
+from estimator.launch.topology import count, processes, visible_devices
 from estimator.resolve.command import Parsed, parse, table
 from estimator.resolve.configfiles import with_accelerate_file
 from estimator.sourced import Sourced
@@ -122,6 +122,8 @@ def launcher_overrides(command: Command) -> dict[str, Sourced[Any]]:
         origin = arg.origin(f"{row['option']} {arg.text}")
         if arg.unknown:
             found[row["field"]] = not_known(arg.unknown, origin)
+        elif row.get("is_number"):
+            found[row["field"]] = count(arg, row["option"])
         elif "value" in row or arg.text in row.get("values", {}):
             found[row["field"]] = Sourced(row.get("value") or row["values"][arg.text], origin)
     return found

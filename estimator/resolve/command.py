@@ -80,6 +80,8 @@ def _unwrap(words: list[Arg], row: Mapping[str, Any], wrapped: dict[str, Arg]) -
     if row.get("keeps_options"):
         wrapped[_program(words[0])] = words[0]
     index = start
+    while index < len(words) and words[index].text in row.get("more_words", ()):
+        index += 1
     while index < len(words) and words[index].text.startswith("-"):
         name, has_value, inline = words[index].text.partition("=")
         value = Arg(inline, words[index].path, words[index].line, words[index].unknown, words[index].name)

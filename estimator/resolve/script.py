@@ -10,7 +10,7 @@ from analyzer import api as analyzer
 from analyzer.api import CallSite, Files, Known
 from analyzer.api import Origin as Place
 from estimator.launch.base import Arg
-from estimator.resolve import arguments, frameworks
+from estimator.resolve import architectures, arguments, frameworks
 from estimator.resolve.command import option_pairs
 from estimator.resolve.frameworks import Facts, joined
 from estimator.resolve.versions import major_version
@@ -39,8 +39,14 @@ def script_facts(
 ) -> Facts:
     """What the script's calls say under these arguments; `extra` are the launcher's, where the script is silent."""
     words = [(text, Place(word.path, word.line, shown)) for text, word, shown in option_pairs(_passed(argv))]
-    sites = analyzer.call_sites(files, path, frameworks.callees(), words)
-    facts = frameworks.gather(_without_unresolved(site, argv) for site in sites)
+    wanted = frameworks.callees() | architectures.callees()
+    sites = [_without_unresolved(site, argv) for site in analyzer.call_sites(files, path, wanted, words)]
+    facts = frameworks.gather(sites)
+    model = architectures.built(sites)
+    if model is not None and "model" not in facts.marks:
+        facts.marks["model"] = model[1]
+        facts.add("arch", model[0])
+        facts.add("weights_dtype", Sourced("fp32", replace(model[1], text="built from a configuration, in float32")), 1)
     if "hf_parser" in facts.marks:
         arguments.add_hf_options(facts, argv)
     for name, value in (extra or {}).items():
@@ -82,9 +88,14 @@ def configs_from(facts: Facts, files: Files) -> tuple[RunConfig, ...]:
     if not facts.marks.keys() & {"model", "training", "trainer", "hf_parser"}:
         return ()
     common: dict[str, Any] = dict(_fields(facts, files))
+    built = facts.candidates("arch")
+    if built:
+        common["arch"] = built[0]
     models = _distinct(facts.candidates("model"))
     if not models:
         place = _nothing_said(facts, "")
+        if built and built[0].is_known:
+            return (replace(RunConfig(), **common),)
         unseen: Sourced[Any] = Sourced(Unknown("no call that loads a model by its id is in sight"), place)
         return (replace(RunConfig(), **{**common, "model": unseen}),)
     notes = tuple(
