@@ -23,7 +23,7 @@ from estimator.resolve.recipes import enriched
 from estimator.runconfig import RunConfig
 from estimator.sourced import Sourced, Unknown
 
-SUFFIXES = (".slurm", ".sbatch", ".sh", ".bash", ".job")
+SUFFIXES = (".slurm", ".sbatch", ".sh", ".bash", ".job", "Makefile", ".mk")
 CONFIG_SUFFIXES = (".yaml", ".yml", ".toml", ".json")
 _PYTHON = (".py", ".ipynb")
 _SUBMITS = re.compile(r"sagemaker|modal|launch|submit|cloud|vertex|estimator|\baws|remote_job|run_job", re.IGNORECASE)
@@ -137,7 +137,9 @@ def candidates(files: Files, first: Sequence[str] = (), folder: str = "", *, wit
 
 
 def _is_hidden(path: str) -> bool:
-    """Folders of tools (``.github``, ``node_modules``) start no training; a hidden file may (``.dstack.yml``)."""
+    """Folders of tools (``.vscode``, ``node_modules``) start no training; workflows and hidden files may."""
+    if path.startswith(".github/workflows/"):
+        return False
     return any(part.startswith(".") or part == "node_modules" for part in path.split("/")[:-1])
 
 

@@ -60,6 +60,8 @@ def kind_of(root: Node, only: str = "") -> Mapping[str, Any] | None:
     for row in table():
         if (row["name"] != only) if only else row.get("is_composed", False):
             continue
+        if row.get("is_arguments"):
+            continue
         has_needed = all(root.get(key) is not None for key in row["needs"])
         is_forbidden = any(root.get(key) is not None for key in row.get("forbids", ()))
         if has_needed and not is_forbidden and any(root.get(key) is not None for key in row["any"]):
@@ -85,6 +87,15 @@ def recipe_of(files: Files, command: Command, near: str) -> Recipe | None:
         kind = kind_of(root, program) if root is not None else None
         if root is not None and kind is not None:
             return Recipe(kind, root, dict(_overrides(command)), command.script)
+    return None
+
+
+def by_arguments(command: Command) -> Recipe | None:
+    """The recipe that the options of a command are by themselves (Megatron-LM, verl)."""
+    given = dict(_overrides(command))
+    for row in table():
+        if row.get("is_arguments") and all(key in given for key in row["needs"]):
+            return Recipe(row, Node(command.words[0].path, command.line, {}), given, command.script)
     return None
 
 
@@ -133,7 +144,7 @@ def _key(name: str) -> str:
 
 def enriched(files: Files, launch: LaunchConfig) -> LaunchConfig:
     """The launch with what its recipe says, the number of devices among it."""
-    recipe = recipe_of(files, launch.command, launch.path)
+    recipe = recipe_of(files, launch.command, launch.path) or by_arguments(launch.command)
     return with_recipe(files, launch, recipe) if recipe is not None else launch
 
 
