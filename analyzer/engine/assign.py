@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from analyzer.engine import frozen, measures, targets, weights
+from analyzer.engine import frozen, measures, outputs, targets, weights
 from analyzer.engine.calls import Calls
 from analyzer.engine.events import Clear, Store
 from analyzer.engine.graphs import carries
@@ -45,6 +45,7 @@ class Assignments(Calls):
             assert right is not None
             return self.augment(ir.Augment(node.at, node.targets[0], node.value.op, right), state)
         value = self.evaluate(node.value, state)
+        outputs.note_joined(self, node, value)
         for target in node.targets:
             self.assign(target, self.by_use(target, value, node.at, state), state, node.value.at)
         return state

@@ -6,12 +6,17 @@ size of such an output hands the mark on; numbers, classes and means are small a
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from analyzer.engine.events import Event
 from analyzer.engine.trace import Site
 from analyzer.engine.values import Const, ObjectId, Tensor, Tuple, Unknown, Value, union
 from analyzer.records import dataclass, replace
+from analyzer.syntax import ir
+from analyzer.syntax.scope import dotted, walk
+
+if TYPE_CHECKING:
+    from analyzer.engine.machine import Machine
 
 V = TypeVar("V", bound=Value)
 _SAME_SIZE = frozenset([
@@ -37,6 +42,7 @@ _OVER_CLASSES = frozenset(
     ]
 )
 _OVER_CLASSES_WITH_DIM = frozenset(["max", "min", "sort"])
+_JOINING = frozenset(["cat", "concat", "concatenate", "vstack", "hstack"])
 _MATCHED = frozenset(["mm", "matmul", "bmm", "einsum", "cdist", "cosine_similarity", "addmm"])
 FIELDS = frozenset([
     "logits", "last_hidden_state", "hidden_states", "pooler_output", "image_embeds", "text_embeds",
@@ -55,11 +61,12 @@ class Output:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputKept(Event):
-    """Something that holds outputs without a graph is put into a container. `outputs`: the tensors; `born_under`: how
+    """Something that holds outputs without a graph is put into a container, or joined to a tensor that earlier
+    iterations left (`into` is None). `outputs`: the tensors; `born_under`: how
     many loops were around the container when it was made;
     `tensor_at`: the node of what is put in, if that is a tensor."""
 
-    into: ObjectId
+    into: ObjectId | None
     outputs: tuple[Tensor, ...]
     born_under: int
     tensor_at: int | None
@@ -87,6 +94,24 @@ def marks_of(case: Value) -> frozenset[Output]:
 def without(tags: frozenset[object]) -> frozenset[object]:
     """The tags that are no outputs."""
     return frozenset(tag for tag in tags if not isinstance(tag, Output)) if marks_in(tags) else tags
+
+
+def note_joined(machine: Machine, node: ir.Assign, value: Value) -> None:
+    """``kept = torch.cat((kept, out))`` directly in a loop over data."""
+    call = node.value
+    if not machine.loops or machine.in_pass or not isinstance(call, ir.Call) or len(node.targets) != 1:
+        return
+    found = tuple(case for case in value.cases if isinstance(case, Tensor) and marks_of(case))
+    name, callee = dotted(node.targets[0]), dotted(call.callee) or ""
+    if not found or name is None or callee.rsplit(".", 1)[-1] not in _JOINING:
+        return
+    given = walk(call.args, into_functions=False)
+    is_only = [loop.kind for loop in machine.loops].count("data") == 1
+    if is_only and any(isinstance(each, (ir.Name, ir.Attribute)) and dotted(each) == name for each in given):
+        born = len(machine.loops) - 1
+        machine.emit(
+            OutputKept, call.at, found[0].trace, into=None, outputs=found, born_under=born, tensor_at=None
+        )  # fmt: skip
 
 
 def unmarked(case: V) -> V:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from analyzer.engine.events import Backward, Forward, Loop, Loss
 from analyzer.engine.outputs import OutputKept, OutputRead, marks_in
 from analyzer.engine.program import Program
-from analyzer.engine.trace import Gap, Site
+from analyzer.engine.trace import Gap, Site, Trace
 from analyzer.engine.values import Tensor
 from analyzer.findings import Severity
 from analyzer.fixes.edits import InsertAfter
@@ -63,11 +63,12 @@ class OutputsKeptOnDevice(Rule):
                 continue
             text = program.sources.text(Site(kept.site.path, kept.tensor_at)) if kept.tensor_at is not None else ""
             what = f"`{text}`" if text else "what is kept"
+            where = "container" if kept.into is not None else "tensor"
             report(
                 kept.site,
-                "This container {does keep} the outputs of a whole evaluation in the memory of the device: it "
-                f"grows with every batch. Keep {what} on the CPU (`.cpu()`), or only what is needed of it.",
-                because=[loop.trace, forwards[0].trace, program.objects[kept.into].trace],
+                f"This {where} {{does keep}} the outputs of a whole evaluation in the memory of the "
+                f"device: it grows with every batch. Keep {what} on the CPU (`.cpu()`), or only what is needed of it.",
+                because=[loop.trace, forwards[0].trace, _place(program, kept)],
                 gaps=_gaps(program, kept, wide, forwards),
                 fix=_fix(kept),
             )
@@ -77,10 +78,15 @@ def _sites(outputs: list[Tensor]) -> frozenset[Site]:
     return frozenset(mark.site for case in outputs for mark in marks_in(case.via))
 
 
+def _place(program: Program, kept: OutputKept) -> Trace:
+    return program.objects[kept.into].trace if kept.into is not None else kept.trace
+
+
 def _batches(program: Program, kept: OutputKept) -> Loop | None:
     """The loop over batches that the container outlives, and inside of which nothing empties it or trains."""
-    emptied = {loop.key for nest in program.emptied.get(kept.into, ()) for loop in nest}
-    if program.objects[kept.into].is_bounded:
+    into = kept.into
+    emptied = {loop.key for nest in program.emptied.get(into, ()) for loop in nest} if into is not None else set()
+    if into is not None and program.objects[into].is_bounded:
         return None
     for depth in range(len(kept.loops), kept.born_under, -1):
         loop = kept.loops[depth - 1]
