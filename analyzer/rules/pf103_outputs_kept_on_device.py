@@ -62,7 +62,7 @@ class OutputsKeptOnDevice(Rule):
             if not forwards or all(each.is_dry for each in forwards) or program.is_left_early(loop):
                 continue
             text = program.sources.text(Site(kept.site.path, kept.tensor_at)) if kept.tensor_at is not None else ""
-            what = f"`{text}`" if text else "what is kept"
+            what = f"`{text}`" if text else "it"
             where = "container" if kept.into is not None else "tensor"
             report(
                 kept.site,
