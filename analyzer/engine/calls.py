@@ -206,7 +206,8 @@ class Calls(Forwards):
         return result
 
     def external_result(self, callee: External, args: Args, at: int, state: State) -> Value:
-        self.saw(callee.name, args, at, state, External(callee.name.rpartition(".")[0]))
+        if self.wanted:
+            self.saw(callee.name, args, at, state, External(callee.name.rpartition(".")[0]))
         self.callbacks(args, at, state)
         special = overlays.function(callee.name)
         if special is not None:

@@ -30,6 +30,7 @@ class Gap(enum.Enum):
     """Nearly everybody means this (`model` has `.eval()` called and is called itself: a module)."""
     UNSEEN = "unseen"
     """Code we cannot see could change the answer."""
+    __hash__ = object.__hash__  # of an enum it is that of the name, found by code in Python
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -30,7 +30,7 @@ class Uses(Machine):
 
     def lookup(self, name: str, state: State) -> Value | None:
         """What a variable holds, found from the innermost scope outwards."""
-        scope: ObjectId | None = self.frame.scope
+        scope: ObjectId | None = self.frames[-1].scope
         while scope is not None:
             value = state.get((scope, name))
             if value is not None:

@@ -195,12 +195,19 @@ class Counting(Stream):
     bound: Value | None = field(default=None, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Union(Value):
-    """One of several atoms."""
+    """One of several atoms, no two of them equal. Their order does not matter."""
 
-    members: tuple[Value, ...] = field(compare=False, default=())
-    key: frozenset[Value] = frozenset()
+    members: tuple[Value, ...] = ()
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Union) or len(self.members) != len(other.members):
+            return False
+        return self.members == other.members or frozenset(self.members) == frozenset(other.members)
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self.members))
 
     @property
     def cases(self) -> tuple[Value, ...]:
@@ -226,25 +233,31 @@ def union(values: Iterable[Value]) -> Value:
     given = tuple(values)
     if len(given) == 1:
         return given[0]
-    merged: dict[Value, Value] = {}
-    for value in given:
-        for case in value.cases:
+    cases = tuple(case for value in given for case in value.cases)
+    if not _are_of_one_type_each(cases):
+        merged: dict[Value, Value] = {}
+        for case in cases:
             known = merged.get(case)
             merged[case] = case if known is None else _witness(known, case)
-    cases = tuple(merged.values())
-    if len(cases) > 1:
-        cases = _merge_kin(cases)
+        cases = _merge_kin(tuple(merged.values()))
     if len(cases) == 1:
         return cases[0]
     if not cases:
         return Unknown("nothing")
     if len(cases) > MAX_CASES:
         return widened(cases)
-    return Union(members=cases, key=frozenset(cases))
+    return Union(cases)
+
+
+def _are_of_one_type_each(cases: tuple[Value, ...]) -> bool:
+    """Whether the types alone tell that no two cases are alike."""
+    return len(cases) == len(set(map(type, cases)))
 
 
 def _merge_kin(cases: tuple[Value, ...]) -> tuple[Value, ...]:
     """Cases that differ only in where they came from are one: tensors alike in kind, unknowns, tuples of one length."""
+    if _are_of_one_type_each(cases):
+        return cases
     groups: dict[object, Value] = {}
     for case in cases:
         key = _kin(case)
@@ -323,7 +336,7 @@ def widened(cases: Iterable[Value]) -> Value:
     result = _merge_kin(tuple(dict.fromkeys(kept)))
     if len(result) > MAX_CASES:
         return Unknown("too many possible values", roots=limited(roots))
-    return result[0] if len(result) == 1 else Union(members=result, key=frozenset(result))
+    return result[0] if len(result) == 1 else Union(result)
 
 
 def scalar_of(value: Value) -> Value:
