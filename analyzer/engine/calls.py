@@ -7,12 +7,14 @@ from collections.abc import Iterable
 from analyzer.engine import activations, weights
 from analyzer.engine.events import Loop
 from analyzer.engine.forward import Forwards
+from analyzer.engine.graphs import device_of
 from analyzer.engine.hooks import argument, framework_of
 from analyzer.engine.machine import Args, unseen
-from analyzer.engine.measures import SCALED_IN_PLACE, after_call
+from analyzer.engine.measures import SCALED_IN_PLACE, Mark, after_call
 from analyzer.engine.registration import note_unregistered
 from analyzer.engine.state import State, merge
 from analyzer.engine.trace import Gap, Site, start
+from analyzer.engine.typing import is_argument
 from analyzer.engine.values import (
     Class,
     Const,
@@ -132,7 +134,22 @@ class Calls(Forwards):
             return self.call_method(case, args, at, state)
         if isinstance(case, Tensor) and case.is_opaque and not args.positional:
             return case  # ``outputs.to_tuple()``
-        return self.call_unseen(case, args, at, state, "an unknown value is called")
+        result = self.call_unseen(case, args, at, state, "an unknown value is called")
+        return self.as_loss(result, args, at) if is_argument(case) else result
+
+    def as_loss(self, result: Value, args: Args, at: int) -> Value:
+        """What the caller gave is called with the output of a model and a part of the batch, and nothing else: by
+        convention a loss, which has the graph of the output."""
+        output, target = (*args.positional, None, None)[:2]
+        is_pair = len(args.positional) == 2 and not args.keywords and not args.has_more
+        is_output = isinstance(output, Tensor) and output.graph == "yes" and bool(output.roots) and not output.is_batch
+        if not is_pair or not is_output or not (isinstance(target, Tensor) and target.is_batch):
+            return result
+        note = "an argument that is called with outputs and targets gives a loss"
+        made = [case for case in result.cases if isinstance(case, Unknown)]
+        roots, via = frozenset(r for c in made for r in c.roots), frozenset(v for c in made for v in c.via)
+        trace = start(self.site(at), note, Gap.CONVENTION)
+        return Tensor("yes", roots, via | {Mark.LOSS}, device=device_of([output]), trace=trace)  # type: ignore[list-item]
 
     # --- code of the repository -------------------------------------------------------------------------------
 
@@ -274,7 +291,14 @@ class Calls(Forwards):
         if isinstance(receiver, (Const, Scalar)):
             return Scalar()
         result = self.call_unseen(method, args, at, state, f"`.{method.name}` was not read")
-        is_reduction = isinstance(receiver, Unknown) and method.name in {"sum", "mean", "div_", "mul_", "div", "mul"}
+        is_reduction = isinstance(receiver, Unknown) and method.name in {
+            "sum",
+            "mean",
+            "div_",
+            "mul_",
+            "div",
+            "mul",
+        }
         return after_call(f"Tensor.{method.name}", (receiver, *args.all()), result) if is_reduction else result
 
     def backward_unseen(self, method: Method, args: Args, at: int, state: State) -> Value:

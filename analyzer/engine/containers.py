@@ -6,7 +6,7 @@ from typing import Any
 
 from analyzer.engine import outputs
 from analyzer.engine.data_events import LoaderIterated
-from analyzer.engine.events import Loop, Store
+from analyzer.engine.events import Loop, Loss, Store
 from analyzer.engine.graphs import carries
 from analyzer.engine.machine import CONTAINERS
 from analyzer.engine.operations import Operations
@@ -144,8 +144,16 @@ class Containers(Operations):
         """What the iterations of a loop are, as far as all cases agree."""
         if any(self.objects[obj].kind in CONTAINERS for obj in over):
             return "container"
-        found = {_run_over(case) for case in iterable.cases}
+        found = {_run_over(case) or ("tensor" if self.is_one_tensor(case) else "") for case in iterable.cases}
         return found.pop() if len(found) == 1 else ""
+
+    def is_one_tensor(self, case: Value) -> bool:
+        """Whether the output of a model is a tensor and no list of them: a loss of torch was given it as it is."""
+        if not isinstance(case, Tensor) or not case.is_opaque or not case.roots:
+            return False
+        return any(
+            isinstance(event, Loss) and any(case == given for given in event.input.cases) for event in self.events
+        )
 
     def loop_kind(self, case: Value) -> str:
         if isinstance(case, Ref):

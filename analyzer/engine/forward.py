@@ -14,6 +14,9 @@ from analyzer.engine.values import Device, Func, Ref, Scalar, Tensor, Tri, Tuple
 from analyzer.records import replace
 from analyzer.syntax import ir
 
+_WITH_HEAD = ("torchvision.models.", "timm.create_model")
+_HEADS = ("fc", "classifier", "head")
+"""What torchvision's and timm's classification models call their last layers."""
 _TRI: dict[bool | None, Tri] = {True: "yes", False: "no", None: "maybe"}
 
 
@@ -97,6 +100,11 @@ class Forwards(Rows):
             return self.through_layers(ref, args, at, state)
         if row.graph == "parameters":
             result = self.parametrised(ref, args, at, state, is_opaque=not obj.name.startswith("torch.nn."))
+            head = self.replaced_head(ref, state) if obj.name.startswith(_WITH_HEAD) else None
+            if head is not None:
+                last = self.call(head, Args((replace(result, is_opaque=False),)), at, state)
+                known = [case.activation for case in last.cases if isinstance(case, Tensor)]
+                return replace(result, is_opaque=False, activation=known[0] if len(known) == 1 else None)
             return replace(
                 result,
                 activation=self.activation_of(row, args.all(), args, at, state),
@@ -106,6 +114,12 @@ class Forwards(Rows):
         numbers = self.sized(obj.name, self.tensor_result(row, args.all(), at, state, args), args.all(), at, state)
         numbers = shapes.shaped(numbers, shape)
         return self.reduced(row, dict(obj.arguments), numbers)
+
+    def replaced_head(self, ref: Ref, state: State) -> Ref | None:
+        """The last layers of a model of torchvision or timm, where the program sets others (``net.fc = …``)."""
+        held = [state.get((ref.obj, name)) for name in _HEADS]
+        heads = [value for value in held if isinstance(value, Ref) and self.is_module(value)]
+        return heads[0] if len(heads) == 1 else None
 
     def through_layers(self, ref: Ref, args: Args, at: int, state: State) -> Value:
         """The layers of a ``Sequential`` in order; one that is not known has parameters and gives anything."""

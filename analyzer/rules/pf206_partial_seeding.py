@@ -131,11 +131,22 @@ def _that_matter(program: Program, sites: list[Site], stream: str, trains: Step 
     the loaders, where torch seeds `random` from its own generator."""
     if stream == "python" and _has_workers(program):
         sites = [site for site in sites if not _is_for_item(program, site)]
-    last = max((event.order for event in program.of(Step)), default=0) if trains is not None else None
-    drawn = {event.site: event for event in program.of(Drawn) if stream in event.streams and not event.loops}
-    if last is not None:
-        sites = [site for site in sites if site not in drawn or drawn[site].order < last]
+    if trains is not None:
+        steps = list(program.of(Step))
+        drawn = {event.site: event for event in program.of(Drawn) if stream in event.streams and not event.loops}
+        sites = [site for site in sites if site not in drawn or not _comes_after(program, drawn[site], steps)]
     return [site for site in sites if not is_only_plotted(program, site)]
+
+
+def _comes_after(program: Program, draw: Drawn, steps: list[Step]) -> bool:
+    """Whether a draw follows the last step of the same run. What nobody was seen to call (a dataset's items) is
+    interpreted last, and may come at any time."""
+    beside = [
+        step
+        for step in steps
+        if draw.calls[:1] == step.calls[:1] or (_is_main(program, draw) and _is_main(program, step))
+    ]
+    return bool(beside) and all(step.order < draw.order for step in beside)
 
 
 def _has_workers(program: Program) -> bool:
