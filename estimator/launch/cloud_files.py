@@ -46,7 +46,9 @@ def on_cloud(files: Files, launch: LaunchConfig) -> LaunchConfig:
     if root is None or not is_cloud_file(root):
         return launch
     target = cloud_target(root)
-    started = Processes(per_node=target.gpus_per_node, nodes=target.nodes)
+    is_known = launch.recipe is not None
+    per_node = target.gpus_per_node if is_known else not_known("the run's configuration is not in the repository")
+    started = Processes(per_node=per_node, nodes=target.nodes)
     return replace(launch, target=target, processes=started, sources=launch.sources | {path})
 
 

@@ -117,7 +117,9 @@ def _apply(site: CallSite, row: Mapping[str, Any], facts: Facts) -> None:
             facts.loaders.append((_is_shuffled(site), tuple(values)))
             continue
         for value in values:
-            facts.add(rule["field"], value, int(rule.get("rank", 0)))
+            is_default = value.origin.text.startswith("default of ")
+            rank = rule["default_rank"] if is_default and "default_rank" in rule else rule.get("rank", 0)
+            facts.add(rule["field"], value, int(rank))
 
 
 def _is_shuffled(site: CallSite) -> bool:
@@ -132,7 +134,8 @@ def _argument(site: CallSite, rule: Mapping[str, Any]) -> list[Sourced[Any]]:
     values = [value for item in given if (value := translate(rule, item)) is not None]
     if values or "default" not in rule:
         return values
-    if any(isinstance(item, Known) and item.value is False for item in given) and "truthy" not in rule:
+    is_off = any(isinstance(item, Known) and item.value is False for item in given)
+    if is_off and ("truthy" not in rule or rule.get("is_silent_when_off")):
         return values
     place = site.origin
     shown = f"default of {site.callee.rsplit('.', 1)[-1]}: {rule['default']}"

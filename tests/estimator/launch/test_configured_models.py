@@ -128,3 +128,15 @@ def test_two_thousand_launch_files_are_bounded() -> None:
     started = time.perf_counter()
     assert affected(base, Tree({**FILES, **jobs}), ["README.md"]) == ()
     assert time.perf_counter() - started < 60
+
+
+def test_what_is_written_beats_the_trainers_default_of_recomputation() -> None:
+    text = """\
+from peft import prepare_model_for_kbit_training
+from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+model = prepare_model_for_kbit_training(AutoModelForCausalLM.from_pretrained("gpt2"))
+Trainer(model=model, args=TrainingArguments("out")).train()
+"""
+    assert launch_of({**FILES, "train.py": text}).run.grad_checkpointing.value == "full"
+    off = text.replace('("gpt2"))', '("gpt2"), use_gradient_checkpointing=False)')
+    assert launch_of({**FILES, "train.py": off}).run.grad_checkpointing.value == "none"
