@@ -51,7 +51,8 @@ def layer(setup: Setup) -> LayerBytes:
 def _keeps_inputs(setup: Setup) -> bool:
     """Whether matmuls keep their inputs: their weights, or adapters beside them, are trained. bitsandbytes keeps the
     input of an int8 matmul (`MatMul8bitLt`), and stopped keeping that of a 4-bit one in 0.43.2 (its changelog)."""
-    return not setup.is_frozen or setup.lora_targets == "all-linear" or setup.quantization == "int8"
+    is_kept = setup.quantization == "int8" or (setup.quantization is not None and setup.keeps_quantized_inputs)
+    return not setup.is_frozen or setup.lora_targets == "all-linear" or is_kept
 
 
 def _norms(setup: Setup) -> tuple[float, float]:
@@ -78,7 +79,7 @@ def _score_bytes(setup: Setup) -> float:
 def _attention(setup: Setup) -> tuple[float, float]:
     """Queries, keys, values and the output; eager attention keeps fp32 probabilities and their 16-bit copy."""
     facts, c = setup.facts, setup.compute_bytes
-    kv = facts.q_width if setup.attention == "eager" else facts.kv_width
+    kv = facts.q_width if setup.attention == "eager" or setup.repeats_keys else facts.kv_width
     streams = c * (2 * facts.q_width + 2 * kv) / setup.tp
     floor = c * 2 * facts.q_width / setup.tp
     if setup.attention != "eager":

@@ -81,13 +81,29 @@ def choices(run: RunConfig, readings: tuple[ModelFacts, ...]) -> Choices:
         "keeps_gradients": _gradients_kept(run, readings[0], method) if is_training else _fixed(False),
         "is_activation_fused": _fixed(False),
         "loads_whole": _fixed(False),
+        "repeats_keys": _fixed(False),
+        "keeps_quantized_inputs": _fixed(False),
     }
     if is_training and any(facts.activation == "gelu_new" for facts in readings):
         found["is_activation_fused"] = Choice(
             False, (False, True), is_even=True
         )  # transformers writes it out, others do not
-    found["loads_whole"] = _loading(run, typical(found, ""))
-    return found
+    likely = typical(found, "")
+    found["loads_whole"] = _loading(run, likely)
+    return {**found, **_implementations(likely)}
+
+
+def _implementations(likely: Setup) -> Choices:
+    """What versions of the same library do differently, where it matters. scaled_dot_product_attention takes grouped
+    keys since torch 2.5; before, and with a mask still, transformers repeats them. FlashAttention always took them."""
+    facts = likely.facts
+    is_grouped = likely.is_training and likely.attention == "sdpa" and facts.kv_width < facts.q_width
+    is_four_bit = likely.is_training and (likely.quantization or "").startswith("nf4")
+    undecided, settled = Choice(False, (False, True), is_even=True), _fixed(False)
+    return {
+        "repeats_keys": undecided if is_grouped else settled,
+        "keeps_quantized_inputs": undecided if is_four_bit else settled,
+    }
 
 
 def _gradients_kept(run: RunConfig, facts: ModelFacts, method: str) -> Choice:
@@ -226,7 +242,7 @@ def _numbers(run: RunConfig, is_training: bool, method: str) -> Choices:
         "lora_targets": _targets(run, method) if is_adapter else _fixed("attention"),
         "kv_bytes": _fixed(kv_bytes),
         "has_foreach_step": Choice(False, (False, True)) if is_training else _fixed(False),
-        "shifts_logits": Choice(False, (False, True)) if is_training else _fixed(False),
+        "shifts_logits": Choice(False, (False, True), is_even=True) if is_training else _fixed(False),
         "prompt_share": Choice(0.0, (0.0, 1.0)) if run.max_context.is_known or not is_training else _fixed(1.0),
     }
 

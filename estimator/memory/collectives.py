@@ -31,15 +31,22 @@ def unsharded_weights(setup: Setup) -> Term:
     return Term(name, int(total), 0, "all parameters of this device", "FSDP(module) shards what is there, unit by unit")
 
 
-def unsharded_gradients(setup: Setup) -> Term:
-    """Gradients of the unit in backward before they are reduced and scattered."""
+def unsharded_gradients(setup: Setup, *, is_last: bool) -> Term:
+    """Gradients of the unit in backward before they are reduced and scattered; `is_last`: of the root unit.
+
+    Embedding and head are one unit, the root. The head's gradient comes first and waits, whole, for the embedding's,
+    which comes last; then both are copied into the input of one reduce-scatter.
+    """
     if setup.is_frozen or setup.shards == 1 or setup.sharding not in ("zero2", "zero3", "fsdp"):
         return Term("gradients in flight", 0, 0, "no reduce-scatter", "")
     layer = setup.facts.layer_params / setup.tp * setup.compute_bytes
-    bucket = layer if setup.is_gathered else min(_BUCKET_ELEMENTS, setup.device_params) * setup.compute_bytes
-    return Term(
-        "gradients in flight", int(2 * bucket), 0, "two units or buckets", "FSDP units; DeepSpeed reduce_bucket_size"
-    )
+    if setup.is_gathered:
+        root = setup.embedding_params * setup.compute_bytes
+        head = min(setup.facts.vocab * setup.facts.hidden / setup.tp * setup.compute_bytes, root)
+        total = 2 * max(layer, root) if is_last else 2 * layer + head
+        return Term("gradients in flight", int(total), 0, "two units; the root unit is the last", "FSDP units")
+    bucket = min(_BUCKET_ELEMENTS, setup.device_params) * setup.compute_bytes
+    return Term("gradients in flight", int(2 * bucket), 0, "two buckets", "DeepSpeed reduce_bucket_size")
 
 
 def buckets(setup: Setup) -> Term:

@@ -51,6 +51,8 @@ class Setup:
     has_foreach_step: bool
     shifts_logits: bool  # transformers copied logits to shift them, before its losses shifted the labels instead
     is_activation_fused: bool  # tanh GELU: one kernel in torch, seven operations in transformers' "gelu_new"
+    repeats_keys: bool  # keys and values are written out once per query head (transformers' repeat_kv)
+    keeps_quantized_inputs: bool  # bitsandbytes kept the input of a 4-bit matmul before 0.43.2
     keeps_gradients: bool  # of the step before, through the forward pass
     loads_whole: bool  # the model is put on the device before it is sharded
     prompt_share: float  # of the context: nobody says how much is prompt and how much is generated

@@ -31,14 +31,15 @@ def _training(setup: Setup) -> list[tuple[str, list[Term]]]:
     grads = weights.gradients(setup)
     kept, working = _activation_terms(setup)
     fetched, quantised = collectives.gathered(setup), generation.dequantized(setup)
-    scattered, logits = collectives.unsharded_gradients(setup), loss.logits(setup)
+    logits = loss.logits(setup)
+    scattered, root = (collectives.unsharded_gradients(setup, is_last=is_last) for is_last in (False, True))
     forward = [*held, *([grads] if setup.keeps_gradients or setup.grad_accum > 1 else []), kept, fetched, quantised]
     return [
         ("model load", [model, collectives.unsharded_weights(setup), scratch]),
         ("forward end", [*forward, logits]),
         ("loss backward", [*forward, logits, loss.loss_backward(setup)]),
         ("deepest backward", [*forward, working, scattered]),
-        ("backward end", [*held, grads, working, fetched, quantised, scattered]),
+        ("backward end", [*held, grads, working, fetched, quantised, root]),
         ("optimizer step", [*held, grads, weights.step_temporaries(setup)]),
         ("evaluation", [*at_rest, fetched, quantised, generation.forward_working_set(setup), logits]),
     ]
