@@ -102,6 +102,11 @@ class DeviceChosen(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GpuUsed(Event):
+    """``.cuda()`` of a module: without a GPU the program ends here."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Saved(Event):
     """A file is written: by which function, and the node of the file's name."""
 

@@ -96,8 +96,8 @@ def _report(program: Program, report: Report, found: Randomness, stream: str, tr
     names = sorted({STREAMS[other] for _, other in seeded if other in STREAMS}) or ["the generator of the GPU"]
     report(
         first,
-        f"Only {' and '.join(names)} {{is}} seeded, but the program also draws from {STREAMS[stream]}: runs "
-        f"{{will differ}}. Call `{_SEED[stream]}` as well.",
+        f"The seeding {{is}} partial: it covers {' and '.join(names)}, but the program also draws from "
+        f"{STREAMS[stream]}: runs {{will differ}}. Call `{_SEED[stream]}` as well.",
         because=[start(first, "some generators are seeded here"), draw],
         gaps=[Gap.UNSEEN if found.is_uncertain else Gap.CONVENTION],
     )

@@ -66,7 +66,7 @@ class ClipBeforeUnscale(Rule):
                 continue
             report(
                 clip.site,
-                "The gradients {is} clipped here while still multiplied by the loss scale: the threshold applies to "
+                "The gradient {is} clipped here while still multiplied by the loss scale: the threshold applies to "
                 "numbers thousands of times too large. Call `unscale_(optimizer)` of the scaler before clipping.",
                 because=[
                     program.objects[scaler].trace,

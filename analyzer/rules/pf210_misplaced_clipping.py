@@ -71,7 +71,7 @@ def _nothing_to_clip(program: Program, report: Report, clip: Clip, steps: list[S
             return
         report(
             clip.site,
-            "The gradients {is} clipped after the step has applied them: it changes nothing. Clip between the backward "
+            "The gradient {is} clipped after the step has applied them: it changes nothing. Clip between the backward "
             "pass and the step.",
             because=[before[-1].trace, start(clip.site, "clipped here")],
         )
@@ -80,7 +80,7 @@ def _nothing_to_clip(program: Program, report: Report, clip: Clip, steps: list[S
             return
         report(
             clip.site,
-            "The gradients {is} clipped before the backward pass computes them: it changes nothing. Clip between the "
+            "The gradient {is} clipped before the backward pass computes them: it changes nothing. Clip between the "
             "backward pass and the step.",
             because=[start(clip.site, "clipped here"), later[0].trace, steps[-1].trace],
         )
@@ -106,7 +106,7 @@ def _each_micro_batch(program: Program, report: Report, clip: Clip, steps: list[
                 continue
             report(
                 clip.site,
-                "The gradients {is} clipped in every micro-batch, but applied only in some iterations: partial sums "
+                "The gradient {is} clipped in every micro-batch, but applied only in some iterations: partial sums "
                 "are clipped, and early micro-batches weigh less. Clip right before the step.",
                 because=[
                     free[0].trace,
@@ -129,7 +129,7 @@ def _each_in_accumulate(program: Program, report: Report, clip: Clip) -> None:
             continue
         report(
             clip.site,
-            "Inside `accumulate()` the gradients {is} clipped in every micro-batch. Clip under "
+            "Inside `accumulate()` the gradient {is} clipped in every micro-batch. Clip under "
             "`if accelerator.sync_gradients:`.",
             because=[
                 start(entered.site, "gradients accumulate over several passes of this context"),

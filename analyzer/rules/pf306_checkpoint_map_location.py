@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 import re
 
-from analyzer.engine.data_events import DeviceChosen, Distributed, Read, Restored, Saved
+from analyzer.engine.data_events import DeviceChosen, Distributed, GpuUsed, Read, Restored, Saved
+from analyzer.engine.events import Backward
 from analyzer.engine.loading import guarded_by_rank, is_absent
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap, Site
@@ -14,8 +15,10 @@ from analyzer.findings import Severity
 from analyzer.fixes.edits import InsertAfter
 from analyzer.rules.base import DraftFix, Report, Rule
 from analyzer.syntax import ir
+from analyzer.syntax.scope import walk
 
 _SMALL_WORDS = re.compile(r"scaler|sched|sampler|stopp", re.IGNORECASE)
+_BASE_WORDS = re.compile(r"base_?net|backbone|imagenet|vgg|resnet", re.IGNORECASE)
 _DEVICE_WORDS = re.compile(r"cuda|gpu|cpu|device|mps", re.IGNORECASE)
 
 
@@ -39,8 +42,8 @@ class CheckpointMapLocation(Rule):
     ```
 
     ## When it stays quiet
-    With any ``map_location``; for data that is no checkpoint; where the program uses one written-down device; where
-    the same run saved the file; in a branch that asked for the device first.
+    With any ``map_location``; for data that is no checkpoint; where the program uses one written-down device or needs
+    a GPU whatever it asks; where the same run saved the file; in a branch that asked for the device first.
 
     ## Fix safety
     Unsafe: ``map_location="cpu"`` is right for ``load_state_dict``, which copies to where the parameters are; a whole
@@ -63,12 +66,12 @@ class CheckpointMapLocation(Rule):
                 restored.setdefault(site, event)
         many = _several_processes(program)
         why = many or next((event for event in program.of(DeviceChosen) if _is_choice(program, event)), None)
-        if why is None:
+        if why is None or (many is None and _needs_gpu(program)):
             return
         found: dict[Site, list[tuple[Read, Restored]]] = {}
         for read in reads:
             use = restored.get(read.site)
-            if use is None or _knows_better(program, read) or _is_small(program, use):
+            if use is None or _knows_better(program, read) or _is_small(program, use) or _is_unused(program, read):
                 continue
             if many is not None and guarded_by_rank(program, read.guards):
                 continue
@@ -86,11 +89,12 @@ def _report(
     together.sort(key=lambda pair: pair[0].site)
     read, use = together[0]
     fixes = [edit for each, _ in together for edit in _edits(each)]
+    is_foreign = isinstance(why, DeviceChosen) and all(_is_published(program, each) for each, _ in together)
     report(
         read.site,
         _message(isinstance(why, Distributed), len(together) - 1),
         because=[why.trace, read.trace, use.trace],
-        gaps=[Gap.CONVENTION],
+        gaps=[Gap.UNSEEN if is_foreign else Gap.CONVENTION],
         fix=DraftFix("Load to the CPU first", "unsafe", tuple(dict.fromkeys(fixes))) if fixes else None,
     )
 
@@ -99,6 +103,38 @@ def _several_processes(program: Program) -> Distributed | None:
     """A model wrapped for several processes, or a process group that the file which reads joins."""
     paths = {event.site.path for event in program.of(Read)}
     return next((event for event in program.of(Distributed) if event.how != "group" or event.site.path in paths), None)
+
+
+def _needs_gpu(program: Program) -> bool:
+    """Whether the program moves its model to the GPU whatever the answer is: only that device is ever used."""
+    paths = {next(iter(program.modules), ""), *(event.site.path for event in program.of(Read))}
+    return any(
+        not any(_DEVICE_WORDS.search(words(program).of(guard.site)) for guard in event.guards)
+        for event in program.of(GpuUsed)
+        if event.site.path in paths
+    )
+
+
+def _is_unused(program: Program, read: Read) -> bool:
+    """Whether it stands in a function of a script that nothing calls."""
+    name = program.entries.get(read.calls[0]) if read.calls else None
+    source = program.project.read(read.site.path) or b""
+    if not name or b"__main__" not in source:
+        return False
+    word = re.compile(rb"\b" + re.escape(name.encode()) + rb"\b")
+    return len(word.findall(source)) == 1 and not any(program.project.naming(name, read.site.path, word))
+
+
+def _is_published(program: Program, read: Read) -> bool:
+    """Whether the file is likely to come from elsewhere, saved from who knows which device: the weights of a base
+    network, or what a notebook that trains nothing reads by its written name."""
+    if read.file_at is None:
+        return False
+    site = Site(read.site.path, read.file_at)
+    if _BASE_WORDS.search(words(program).of(site)):
+        return True
+    is_notebook = read.site.path.endswith(".ipynb") and not any(program.of(Backward))
+    return is_notebook and isinstance(words(program).node(site), ir.Constant)
 
 
 def _is_small(program: Program, use: Restored) -> bool:
@@ -131,11 +167,34 @@ def _was_saved_here(program: Program, read: Read) -> bool:
     """The same run wrote the file before: it is on the device that is used."""
     name = _file(program, read.site, read.file_at)
     earlier = itertools.takewhile(lambda event: event is not read, program.events)
-    return any(_file(program, each.site, each.file_at) == name for each in earlier if isinstance(each, Saved))
+    is_local = name.isidentifier()  # the same name in another function is another file
+    return any(
+        _file(program, each.site, each.file_at) == name and (not is_local or each.function == read.function)
+        for each in earlier
+        if isinstance(each, Saved)
+    )
 
 
 def _file(program: Program, site: Site, at: int | None) -> str:
-    return "" if at is None else words(program).of(Site(site.path, at))
+    if at is None:
+        return ""
+    node = words(program).node(Site(site.path, at))
+    if isinstance(node, ir.Name):
+        node = _opened_as(program, site.path, node) or node
+    if isinstance(node, ir.Call) and isinstance(node.callee, ir.Name) and node.callee.id == "open" and node.args:
+        node = node.args[0].value  # ``open(name, "wb")``
+    return spelled(node) if isinstance(node, ir.Expr) else ""
+
+
+def _opened_as(program: Program, path: str, name: ir.Name) -> ir.Expr | None:
+    """The call of ``with open(…) as f:`` around a use of ``f``."""
+    unit = program.unit(path)
+    for node in walk(unit.body, True) if unit is not None else ():
+        if isinstance(node, ir.With) and any(part is name for part in walk(node.body, False)):
+            for value, target in node.items:
+                if isinstance(target, ir.Name) and target.id == name.id:
+                    return value
+    return None
 
 
 def _message(is_distributed: bool, num_more: int) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from analyzer.engine import weights
 from analyzer.engine.calls import Calls
-from analyzer.engine.data_events import DeviceChosen, Read, ReadAt, Restored, Saved, reads_in
+from analyzer.engine.data_events import DeviceChosen, GpuUsed, Read, ReadAt, Restored, Saved, reads_in
 from analyzer.engine.device_events import ModuleMoved
 from analyzer.engine.devices import HOST, named_device
 from analyzer.engine.machine import Args
@@ -14,6 +14,7 @@ from analyzer.engine.state import State
 from analyzer.engine.trace import Gap, start
 from analyzer.engine.values import Const, Device, External, Ref, Scalar, Tensor, Unknown, Value
 
+_WRITTEN = "written device"
 Observer = Callable[[Calls, Args, int, State, Value], None]
 
 
@@ -51,10 +52,12 @@ def device_made(machine: Calls, args: Args, at: int, state: State, result: Value
 
 
 def device(machine: Calls, args: Args, at: int, state: State) -> Value:
-    """``torch.device("cpu")`` is the host, whatever its name."""
+    """``torch.device("cpu")`` is the host, whatever its name; ``torch.device("cuda:0")`` is a device written down."""
     value = args.at(0, "device") or args.at(0, "type")
-    is_host = value is not None and all(isinstance(case, Const) and case.value == "cpu" for case in value.cases)
-    return Scalar(HOST) if is_host else Scalar()
+    names = [case.value for case in value.cases if isinstance(case, Const)] if value is not None else []
+    if value is None or len(names) < len(value.cases) or not all(isinstance(name, str) for name in names):
+        return Scalar()
+    return Scalar(HOST if all(name == "cpu" for name in names) else _WRITTEN)
 
 
 def _may_be_module(machine: Calls, receiver: Value) -> bool:
@@ -72,9 +75,14 @@ def moved(machine: Calls, receiver: Value, args: Args, at: int, state: State, re
     _moved_in_loop(machine, receiver, named_device(value), at)
     if value is None or not _may_be_module(machine, receiver):
         return
-    if not any(isinstance(case, (Const, External, Tensor)) for case in value.cases):
+    if not any(isinstance(case, (Const, External, Tensor)) or _is_made(case) for case in value.cases):
         trace = start(machine.site(at), "the model goes to a device that is chosen when the program runs")
         machine.emit(DeviceChosen, at, trace)
+
+
+def _is_made(case: Value) -> bool:
+    """What ``torch.device("cuda:0")`` gives; where its argument is open, `device_made` has noted that."""
+    return isinstance(case, Scalar) and case.kind in {HOST, _WRITTEN}
 
 
 def moved_to_gpu(machine: Calls, receiver: Value, args: Args, at: int, state: State, result: Value) -> None:
@@ -87,6 +95,8 @@ def moved_to_gpu(machine: Calls, receiver: Value, args: Args, at: int, state: St
     if is_open or machine.guards:
         trace = start(machine.site(at), "the model goes to a GPU that is chosen when the program runs")
         machine.emit(DeviceChosen, at, trace, is_conditional=not is_open)
+    if not is_open and machine.is_module(receiver):
+        machine.emit(GpuUsed, at, None)
 
 
 def _saved(callee: str, number: int, name: str) -> Observer:
