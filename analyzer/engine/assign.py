@@ -46,6 +46,7 @@ class Assignments(Calls):
             return self.augment(ir.Augment(node.at, node.targets[0], node.value.op, right), state)
         value = self.evaluate(node.value, state)
         outputs.note_joined(self, node, value)
+        targets.note_average(self, node, value, state)
         for target in node.targets:
             self.assign(target, self.by_use(target, value, node.at, state), state, node.value.at)
         return state
@@ -132,7 +133,6 @@ class Assignments(Calls):
             else:
                 state.add((case.obj, "[]"), value)
                 node = target.index
-                targets.note_average(self, value, state, at)
                 self.note_store(case, value, node, "item", state, at)
 
     def assign_items(self, target: ir.Display, value: Value, state: State, at: int) -> None:

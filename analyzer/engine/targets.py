@@ -16,6 +16,8 @@ from analyzer.engine.state import GRAD_OFF, State
 from analyzer.engine.trace import Site
 from analyzer.engine.values import Scalar, Tensor, Unknown, Value, union
 from analyzer.records import dataclass, replace
+from analyzer.syntax import ir
+from analyzer.syntax.scope import dotted, walk
 
 if TYPE_CHECKING:
     from analyzer.engine.machine import Args, Machine
@@ -27,7 +29,7 @@ class Mark(enum.Enum):
     BOOTSTRAP = "something that is no output of a network, plus a scaled output"
     ADVANTAGE = "an output of a network less something else, or the other way round"
     LOG_PROB = "the logarithm of the probability of what a policy did"
-    WEIGHTS = "computed from parameters"
+    WEIGHTS = "scaled parameters, or made of these"
 
 
 _MARKS = frozenset(Mark)
@@ -73,7 +75,7 @@ def marked(value: Value, mark: Mark) -> Value:
 def after_operation(machine: Machine, op: str, one: Value, two: Value, result: Value, at: int) -> Value:
     """What ``one op two`` is, and what it says about the two."""
     first, second = roots_of(one), roots_of(two)
-    if _is_parameter(one) or _is_parameter(two):
+    if op == "*" and (_is_parameter(one) or _is_parameter(two)):
         return marked(result, Mark.WEIGHTS)
     if op == "*" and first and second:
         _weigh(machine, one, two, at)
@@ -123,15 +125,22 @@ def after_call(
         return union(marked(case, Mark.LOG_PROB) for case in result.cases)
     if name in _IN_PLACE and receiver is not None and _is_parameter(receiver):
         given = [case for arg in args.all() for case in arg.cases]
-        is_mixed = any(_is_parameter(case) or Mark.WEIGHTS in marks_of(case) for case in given)
+        is_plain = name != "Tensor.copy_"
+        is_mixed = any((is_plain and _is_parameter(case)) or Mark.WEIGHTS in marks_of(case) for case in given)
         if is_mixed and state.flag(*GRAD_OFF) is False:
             machine.emit(WeightsAveraged, at, None)
         return receiver
     return result
 
 
-def note_average(machine: Machine, value: Value, state: State, at: int) -> None:
-    """``shadow[name] = decay * shadow[name] + (1 - decay) * parameter``."""
+def note_average(machine: Machine, node: ir.Assign, value: Value, state: State) -> None:
+    """``shadow[name] = decay * shadow[name] + (1 - decay) * parameter``. Fast weights of an inner loop, which keep
+    their graph on purpose, are parameters less a gradient: nothing scales them."""
     cases = [case for case in value.cases if isinstance(case, Tensor) and case.graph == "yes"]
-    if any(Mark.WEIGHTS in marks_of(case) for case in cases) and state.flag(*GRAD_OFF) is False:
-        machine.emit(WeightsAveraged, at, None)
+    if not any(Mark.WEIGHTS in marks_of(case) for case in cases) or state.flag(*GRAD_OFF) is not False:
+        return
+    read = [each for each in walk((node.value,), into_functions=False) if isinstance(each, ir.Subscript)]
+    for target in node.targets:
+        name = dotted(target.value) if isinstance(target, ir.Subscript) else None
+        if node.value is not None and name is not None and any(dotted(each.value) == name for each in read):
+            machine.emit(WeightsAveraged, node.value.at, None)
