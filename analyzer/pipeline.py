@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
-from analyzer import catalogue, screen, suppress
+from analyzer import catalogue, screen, suppress, unit_tests
 from analyzer.api import Files, Options
 from analyzer.engine.program import Program
 from analyzer.engine.sources import Renumbered, Sources
@@ -188,7 +188,7 @@ def _drafts(
             skipped[Skipped(path, f"internal error in {rule.code}: {type(error).__name__}: {error}")] = None
             continue
         drafts += [draft for draft in report.drafts.values() if draft.site.path in targets]
-    return drafts
+    return [draft for draft in drafts if not unit_tests.is_inside(program, draft.site)]
 
 
 def located(drafts: Sequence[Draft], sources: Sources) -> Iterator[Finding]:

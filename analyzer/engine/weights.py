@@ -68,11 +68,19 @@ def used(
     stale: dict[ObjectId, Trace] = {}
     for case in machine.deep(value, state):
         held = state.get((case.obj, STALE)) if isinstance(case, Ref) else None
-        for flag in held.cases if held is not None else ():
+        if held is None or (len(held.cases) > 1 and isinstance(case, Ref) and _is_at_home(machine, case.obj)):
+            continue
+        for flag in held.cases:
             if isinstance(flag, Const) and flag.value is True and flag.trace is not None and isinstance(case, Ref):
                 stale[case.obj] = flag.trace
     if stale:
         machine.emit(WeightsUsed, at, None, how=how, stale=tuple(stale.items()))
+
+
+def _is_at_home(machine: Containers, obj: ObjectId) -> bool:
+    """Whether a dict is used in the loops it is made in, where it may be made anew in every iteration."""
+    around = machine.objects[obj].loops
+    return bool(around) and machine.loops[: len(around)] == around
 
 
 def kept(machine: Containers, owner: ObjectId, attr: str, value: Value, at: int, state: State) -> None:

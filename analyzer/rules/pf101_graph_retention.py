@@ -186,13 +186,24 @@ def _is_window(program: Program, store: Store, carrier: Tensor | Unknown, loops:
     return not passes or any(event.is_eval != "yes" for event in passes)
 
 
+def _is_counted_inference(program: Program, store: Store) -> bool:
+    """Whether a method of an object keeps something over counted loops in which nothing trains: a generation of so many
+    steps, whose graph is too much (PF102 says so) and ends with the call."""
+    around = program.function_around(store.site)
+    if around is None or not around.params or around.params[0].name != "self":
+        return False
+    if any(loop.kind in {"data", "framework"} for loop in store.loops):
+        return False
+    return not any(program.within(Backward, store.loops[:1])) and not any(program.within(Step, store.loops[:1]))
+
+
 def _gaps(program: Program, store: Store, carrier: Tensor | Unknown, loops: tuple[Loop, ...]) -> list[Gap]:
     """What could still consume an unfreed graph without our seeing it."""
     gaps = [] if isinstance(carrier, Tensor) and carrier.graph == "yes" else [Gap.UNSEEN]
     around = store.loops[: len(store.loops) - len(loops) + 1]
     if any(not event.is_known for event in program.within(Backward, around)):
         gaps.append(Gap.UNSEEN)
-    if _is_window(program, store, carrier, loops):
+    if _is_window(program, store, carrier, loops) or _is_counted_inference(program, store):
         gaps.append(Gap.UNSEEN)
     escape = program.escapes(store.into)
     if escape is not None:

@@ -1,0 +1,27 @@
+"""Unit tests: what they run is small, is thrown away and often wrong on purpose, so rules have nothing to say there.
+
+Files and functions are those that pytest and unittest collect by default (``test_*.py``, ``*_test.py``; functions and
+methods named ``test…``). A script called ``test.py`` that evaluates a model is none.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from typing import TYPE_CHECKING
+
+from analyzer.engine.trace import Site
+
+if TYPE_CHECKING:
+    from analyzer.engine.program import Program
+
+_FILE = re.compile(r"test_.*\.py|.*_test\.py")
+_FUNCTION = re.compile(r"test(?:_|[A-Z0-9]|$)")
+
+
+def is_inside(program: Program, site: Site) -> bool:
+    """Whether a place lies in a function that a test runner would call."""
+    if not _FILE.fullmatch(posixpath.basename(site.path)):
+        return False
+    around = program.function_around(site)
+    return around is not None and bool(_FUNCTION.match(around.name))
