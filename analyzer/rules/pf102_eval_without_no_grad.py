@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from analyzer.engine.data_events import Restored
 from analyzer.engine.device_events import GraphLeft
 from analyzer.engine.events import Backward, Escape, Forward, Loop
 from analyzer.engine.program import Program, nest_key
@@ -99,7 +100,8 @@ def _evidence(program: Program, forward: Forward, nest: tuple[Loop, ...]) -> _Ev
             return _Evidence([forward.mode, nest[-1].trace, forward.trace], gaps)
         if lost is Gap.UNSEEN:
             return None
-        return _Evidence([forward.mode, forward.trace], [Gap.CONVENTION])
+        gap = Gap.UNSEEN if _is_unpickled(program, forward) else Gap.CONVENTION
+        return _Evidence([forward.mode, forward.trace], [gap])
     if not nest or nest[-1].kind != "data" or not forward.on_batch or not program.has_parameters(forward):
         return None
     left = next((event for event in program.within(GraphLeft, nest) if forward.site in event.roots), None)
@@ -107,6 +109,15 @@ def _evidence(program: Program, forward: Forward, nest: tuple[Loop, ...]) -> _Ev
         return None
     read = start(left.site, "only numbers without a graph are made of it")
     return _Evidence([nest[-1].trace, forward.trace, read], [Gap.CONVENTION])
+
+
+def _is_unpickled(program: Program, forward: Forward) -> bool:
+    """Whether the whole module was read from a file in a program that trains nothing: its parameters may be frozen."""
+    if forward.module is None or next(program.of(Backward), None) is not None:
+        return False
+    read = {event.trace.site for event in program.of(Restored)}
+    steps = program.objects[forward.module].trace.steps()
+    return any(step.site in read or "torch.load" in step.note for step in steps)
 
 
 def _loses(program: Program, forward: Forward) -> Gap | None:
