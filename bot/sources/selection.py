@@ -74,7 +74,7 @@ class _Found:
 
 def select(words: Sequence[str]) -> Selection:
     """The files that `words` mean. A folder means its Python files, without hidden and installed ones; a file is taken
-    as it is, whatever its name. Links are followed where they are named, not where they are found."""
+    as it is, unless its name or first line says that it is something else. Links are followed where they are named, not where they are found."""
     found = _Found()
     folders = [folder for word in words if (folder := found.name(word)) is not None]
     if not folders:
@@ -91,8 +91,8 @@ def select(words: Sequence[str]) -> Selection:
 
 
 def _is_program(file: Path) -> bool:
-    """Whether a named file says that it is Python, by its suffix or in its first line."""
-    if file.suffix in _SUFFIXES:
+    """Whether a named file may be Python: by its suffix, for want of one, or by its first line."""
+    if file.suffix in _SUFFIXES or not file.suffix:
         return True
     with file.open("rb") as stream:
         return re.match(rb"#!.*python", stream.read(200)) is not None
