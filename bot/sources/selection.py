@@ -74,7 +74,8 @@ class _Found:
 
 def select(words: Sequence[str]) -> Selection:
     """The files that `words` mean. A folder means its Python files, without hidden and installed ones; a file is taken
-    as it is, unless its name or first line says that it is something else. Links are followed where they are named, not where they are found."""
+    as it is, unless its name or first line says that it is something else. Links are followed where they are named, not
+    where they are found."""
     found = _Found()
     folders = [folder for word in words if (folder := found.name(word)) is not None]
     if not folders:
