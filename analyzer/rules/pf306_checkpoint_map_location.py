@@ -122,7 +122,8 @@ def _is_unused(program: Program, read: Read) -> bool:
     if not name or b"__main__" not in source:
         return False
     word = re.compile(rb"\b" + re.escape(name.encode()) + rb"\b")
-    return len(word.findall(source)) == 1 and not any(program.project.naming(name, read.site.path, word))
+    others = program.project.naming(name, read.site.path, word)
+    return len(word.findall(source)) == 1 and not any(program.project.imports(path, read.site.path) for path in others)
 
 
 def _is_published(program: Program, read: Read) -> bool:
