@@ -119,7 +119,7 @@ def main():
     parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--batch-size", type=int, default=64)
     args = parser.parse_args()
-
+    torch.manual_seed(0)
     device = torch.device("cuda")
     train = DataLoader(Spectrograms("train"), batch_size=args.batch_size, shuffle=True, num_workers=4, pin_memory=True)
     valid = DataLoader(Spectrograms("valid"), batch_size=args.batch_size, num_workers=4, pin_memory=True)
