@@ -17,6 +17,7 @@ from analyzer.syntax.scope import target_names, walk
 
 DISTRIBUTED_SAMPLERS = ("torch.utils.data.distributed.DistributedSampler", "torch.utils.data.DistributedSampler")
 IN_MEMORY = ("torch.utils.data.TensorDataset", "torch.utils.data.dataset.TensorDataset")
+_SEVERAL = re.compile(rb"get_rank|world_size|global_rank|\brank\b")
 _DEVICE_WORDS = re.compile(r"cuda|device|Parallel|gpu", re.IGNORECASE)
 RANK_WORDS = re.compile(
     r"rank|world_?size|num_replicas|is_main|main_process|is_primary|is_chief|is_distributed|master"
@@ -219,9 +220,9 @@ def picks_by_rank(program: Program) -> bool:
 
 
 def mentions_rank(program: Program) -> bool:
-    """Whether code that was read speaks of ranks or of the number of processes at all."""
+    """Whether code that was read speaks of ranks or of the number of processes; launchers add a local rank to any."""
     sources = (program.project.read(path) for path in program.modules)
-    return any(source is not None and (b"rank" in source or b"world_size" in source) for source in sources)
+    return any(source is not None and _SEVERAL.search(source) for source in sources)
 
 
 def _names_rank(node: ir.Expr) -> bool:

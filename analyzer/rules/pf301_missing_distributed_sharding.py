@@ -105,8 +105,13 @@ def _knows_no_rank(program: Program, sampler: Value | None) -> bool:
     """Whether there is no sampler, or one of torch's that draws from the whole dataset on every rank."""
     if sampler is None or is_absent(sampler):
         return True
-    objects = [program.objects[case.obj] if isinstance(case, Ref) else None for case in sampler.cases]
-    return all(obj is not None and obj.name.startswith(_WHOLE) for obj in objects)
+    for case in sampler.cases:
+        obj = program.objects[case.obj] if isinstance(case, Ref) else None
+        if obj is None or not obj.name.startswith(_WHOLE):
+            return False
+        if obj.name.rpartition(".")[2] not in program.sources.text(obj.trace.site):
+            return False  # the class came through a variable, chosen for this run
+    return True
 
 
 def _training(program: Program, known: Loading, made: LoaderMade) -> tuple[Trace | None, list[Gap]]:

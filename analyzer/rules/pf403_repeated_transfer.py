@@ -94,6 +94,7 @@ def _report_modules(program: Program, report: Report) -> None:
             "is there since the first. Move it once, before the loop.",
             because=[program.objects[move.module].trace, move.loops[-1].trace, move.trace],
             gaps=[Gap.CONVENTION],
+            severity=Severity.NOTE,
         )
 
 
@@ -111,8 +112,10 @@ def _repeated_over(program: Program, transfer: Transfer, running: frozenset[tupl
 
 
 def _is_constant(program: Program, transfer: Transfer) -> bool:
-    """Whether the tensor is made of numbers that are written down: the same in every iteration."""
-    return bool(_WRITTEN_DOWN.fullmatch(program.sources.text(transfer.made_at)))
+    """Whether the tensor is made of a list of numbers that are written down: the same in every iteration. A single
+    number costs nothing to speak of."""
+    text = program.sources.text(transfer.made_at)
+    return "[" in text and bool(_WRITTEN_DOWN.fullmatch(text))
 
 
 def _is_made_elsewhere(program: Program, transfer: Transfer) -> bool:
