@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from analyzer.fixes.edits import SymbolicEdit
 
 MOODS = {
-    Confidence.CERTAIN: {"does": "{}s", "will": "will {}", "is": "is"},
+    Confidence.CERTAIN: {"does": "{}", "will": "will {}", "is": "is"},
     Confidence.LIKELY: {"does": "appears to {}", "will": "will probably {}", "is": "appears to be"},
     Confidence.POSSIBLE: {"does": "may {}", "will": "may {}", "is": "may be"},
 }
@@ -120,4 +120,19 @@ def distinct(chains: Iterable[Trace]) -> Iterable[Trace]:
 
 def in_mood(message: str, sure: Confidence) -> str:
     """Fill the verbs of a message in the mood that the confidence deserves."""
-    return _VERB.sub(lambda match: MOODS[sure][match[1]].format(match[2]), message)
+
+    def spoken(match: re.Match[str]) -> str:
+        verb = match[2] or ""
+        if match[1] == "does" and sure is Confidence.CERTAIN:
+            verb = _third_person(verb)
+        return MOODS[sure][match[1]].format(verb)
+
+    return _VERB.sub(spoken, message)
+
+
+def _third_person(words: str) -> str:
+    """``copy the graph`` as it is said of somebody else: the first word changes."""
+    verb, gap, rest = words.partition(" ")
+    if verb.endswith("y") and verb[-2:-1] not in "aeiou":
+        return f"{verb[:-1]}ies{gap}{rest}"
+    return f"{verb}{'es' if verb.endswith(('s', 'sh', 'ch', 'x', 'o')) else 's'}{gap}{rest}"

@@ -31,11 +31,21 @@ class Timeline:
         self._backward_at = [self.place[id(event)] for event in self.backwards]
         self.roots = {root for event in self.backwards for root in event.roots}
         self.learning = [
-            forward for forward in self.forwards if forward.site in self.roots and forward.has_graph != "no"
+            forward
+            for forward in self.forwards
+            if forward.site in self.roots and forward.has_graph != "no" and self._is_used(forward)
         ]
         """Forward passes that a backward pass goes through."""
         self.stepped: frozenset[ObjectId] = frozenset(module for step in self.steps for module in step.modules)
         self.trained = self.stepped | {forward.module for forward in self.learning if forward.module is not None}
+
+    def _is_used(self, forward: Forward) -> bool:
+        """Whether a backward pass belongs to this run of the code: one function may be called to train and, from
+        another place, to evaluate (``run_epoch(…, mode="eval")``)."""
+        return any(
+            forward.site in event.roots and (event.function != forward.function or event.calls == forward.calls)
+            for event in self.backwards
+        )
 
     def at(self, event: Event) -> int:
         """The place of an event in the program's order."""

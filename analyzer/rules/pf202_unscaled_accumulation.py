@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TypeVar
 
@@ -91,7 +92,7 @@ def _periodic(program: Program, step: Step) -> Iterator[Found]:
     nest = step.loops
     if not guards or not _survives(program, step, guards):
         return
-    backwards = list(_beside(program, Backward, step))
+    backwards = [event for event in _beside(program, Backward, step) if _adds_up(program, event)]
     added = [event for event in backwards if not guards & set(event.guards)]
     if not added or len(added) < len(backwards):
         return
@@ -102,6 +103,11 @@ def _periodic(program: Program, step: Step) -> Iterator[Found]:
         return
     is_sure = not nest or nest[-1].kind == "data" or _draws(program, nest)
     yield added[-1], nest[-1:], [Gap.CONVENTION] if not nest else [] if is_sure else [Gap.UNSEEN]
+
+
+def _adds_up(program: Program, event: Backward) -> bool:
+    """Whether a backward pass adds to ``.grad``: ``autograd.grad`` gives its gradients to the caller."""
+    return re.match(r"[\w.]*\bgrad\(", program.sources.text(event.site)) is None
 
 
 def _beside(program: Program, kind: type[E], step: Step) -> Iterator[E]:
@@ -123,7 +129,10 @@ def _nested(program: Program, step: Step) -> Iterator[Found]:
     inner = [
         event
         for event in program.within(Backward, nest)
-        if len(event.loops) == len(nest) + 1 and event.order < step.order and _is_counted(program, event.loops[-1])
+        if _adds_up(program, event)
+        and len(event.loops) == len(nest) + 1
+        and event.order < step.order
+        and _is_counted(program, event.loops[-1])
     ]
     if not inner or any(guard.is_periodic for guard in step.guards):
         return

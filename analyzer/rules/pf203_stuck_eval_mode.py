@@ -66,7 +66,7 @@ class StuckEvalMode(Rule):
             report(
                 case.switch.site,
                 f"`{program.sources.text(case.switch.site)}` is not undone before training goes on: from then on "
-                "dropout {{is}} off and batch norm frozen. Call `train()` at the start of each training epoch.",
+                "dropout {is} off and batch norm frozen. Call `train()` at the start of each training epoch.",
                 because=chain(case.switch.trace, loop, case.forward.trace, case.step.trace),
                 gaps=case.gaps,
                 fix=before_loop(program, case.forward, over_batches(case.forward) or case.forward.loops, "train"),

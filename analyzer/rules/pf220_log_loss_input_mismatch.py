@@ -6,6 +6,7 @@ from analyzer.engine.activations import LOG_PROBABILITIES, PROBABILITIES, RAW
 from analyzer.engine.events import Loss
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap
+from analyzer.engine.values import Activation, Tensor
 from analyzer.findings import Severity
 from analyzer.rules.base import DraftFix, Report, Rule
 from analyzer.rules.loss_inputs import Mismatch, described, is_true, mismatch, renamed_call
@@ -90,11 +91,17 @@ def _cross_entropy(program: Program, found: Mismatch) -> DraftFix | None:
     return None if edit is None else DraftFix("Use the loss that takes logits", "unsafe", (edit,))
 
 
+def _shape_giver(loss: Loss, activation: Activation) -> bool:
+    """Whether input and target come from one call: the target took the shape of the input (``x.clone().fill_(…)``)."""
+    inputs = {case.activation for case in loss.input.cases if isinstance(case, Tensor)}
+    return any(each is not None and each.site == activation.site for each in inputs)
+
+
 def _target(program: Program, loss: Loss, report: Report) -> None:
     """``kl_div`` wants its target as probabilities, or as their logarithms with ``log_target=True``."""
     wants_log = is_true(loss.options.get("log_target"))
     found = mismatch(program, loss, PROBABILITIES if wants_log else LOG_PROBABILITIES, loss.target)
-    if loss.target is None or found is None:
+    if loss.target is None or found is None or _shape_giver(loss, found.activation):
         return
     is_log = found.activation.name in LOG_PROBABILITIES
     what, instead = ("log-probabilities", "log_target=True") if is_log else ("probabilities", "log_target=False")

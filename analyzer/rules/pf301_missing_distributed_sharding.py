@@ -16,8 +16,9 @@ from analyzer.engine.loading import (
     speaks_of_rank,
 )
 from analyzer.engine.program import Program
-from analyzer.engine.trace import Gap, Trace
+from analyzer.engine.trace import Gap, Site, Trace
 from analyzer.engine.values import Ref, Value
+from analyzer.engine.words import words
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
 
@@ -90,7 +91,7 @@ class MissingDistributedSharding(Rule):
 
 def _is_whole(program: Program, known: Loading, made: LoaderMade) -> bool:
     """Whether nothing on the loader can split the data."""
-    if made.has_more or not _knows_no_rank(program, made.argument("sampler")):
+    if made.has_more or not _knows_no_rank(program, made.argument("sampler"), made.site):
         return False
     if not is_absent(made.argument("batch_sampler")):
         return False
@@ -101,10 +102,16 @@ def _is_whole(program: Program, known: Loading, made: LoaderMade) -> bool:
     return not speaks_of_rank(program, made.argument("dataset")) and not named_by_rank(program, made)
 
 
-def _knows_no_rank(program: Program, sampler: Value | None) -> bool:
+def _may_get_one(program: Program, site: Site) -> bool:
+    """Whether the call names a sampler that was None where it was read, and may be one in another run."""
+    said = words(program).of(site).split()
+    return "sampler=" in said and said[said.index("sampler=") + 1 :][:1] != ["None"]
+
+
+def _knows_no_rank(program: Program, sampler: Value | None, site: Site) -> bool:
     """Whether there is no sampler, or one of torch's that draws from the whole dataset on every rank."""
     if sampler is None or is_absent(sampler):
-        return True
+        return not _may_get_one(program, site)
     for case in sampler.cases:
         obj = program.objects[case.obj] if isinstance(case, Ref) else None
         if obj is None or not obj.name.startswith(_WHOLE):
