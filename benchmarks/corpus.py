@@ -122,7 +122,7 @@ def page(known: Sequence[Label]) -> str:
         "independent readers (language-model agents) who did not see each other's verdict. A finding is right where",
         "both confirmed a defect; everything else, disagreement among it, counts as wrong. `tests/corpus/labels.jsonl`",
         "has every verdict with its reason. The rules were repaired with what the labels taught, so the share flatters",
-        "them: before the repairs, the readers confirmed 130 of 182 here, and 20 of 33 on 15 repositories read later.",
+        "them: before the repairs, the readers confirmed 130 of 182 here, and 20 of 33 on 14 repositories read later.",
         "",
         "| | findings | confirmed by both | share |",
         "| --- | ---: | ---: | ---: |",
