@@ -381,10 +381,13 @@ def _by_devices(recipe: Recipe, facts: Mapping[str, Sourced[Any]]) -> Iterator[t
         yield "sharding", Sourced("none", devices.origin)
     elif devices is not None and devices.is_known and recipe.name in {"lightning", "hydra"}:
         yield "sharding", Sourced("ddp", replace(devices.origin, text="Lightning's strategy for several devices"))
-    if devices is not None and recipe.name == "litgpt" and devices.is_known:
+    several = recipe.row.get("several_devices")
+    if devices is not None and several is not None and devices.is_known:
         if not is_alone:
-            yield "sharding", Sourced("fsdp", devices.origin)
-        recomputed = Origin("litgpt recomputes blocks with FSDP, and only then", recipe.root.path, 0)
+            yield "sharding", Sourced(several, devices.origin)
+        recomputed = Origin(
+            f"{recipe.name} recomputes blocks with {several.upper()}, and only then", recipe.root.path, 0
+        )
         yield "grad_checkpointing", Sourced("none" if is_alone else "full", recomputed)
     if "offload" not in facts:
         yield "offload", Sourced("none", Origin("neither DeepSpeed nor FSDP is asked for", recipe.root.path, 0))
