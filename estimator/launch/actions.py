@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Mapping
 
 from estimator.launch.base import Arg, LaunchConfig, Request, Target, not_known
-from estimator.launch.documents import Node, UnreadableDocument, documents
-from estimator.launch.embedded import environment, launches, looks_like, one, roots, script_text
+from estimator.launch.documents import Node
+from estimator.launch.embedded import any_document, environment, launches, looks_like, one, roots, script_text
 from estimator.launch.instances import of_instance
 from estimator.sourced import Sourced
 
@@ -22,10 +22,7 @@ class ActionsReader:
         """A document with jobs that run on something and have steps."""
         if not looks_like(path, content, b"runs-on", b"run:"):
             return False
-        try:
-            return any(True for root in documents(path, content) for _ in _jobs(root))
-        except UnreadableDocument:
-            return False
+        return any_document(path, content, lambda root: list(_jobs(root)))
 
     def read(self, request: Request) -> tuple[LaunchConfig, ...]:
         """The training commands of jobs whose runner is known to have a GPU."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from estimator.launch.base import Arg, Command, LaunchConfig, Processes, Request, not_known
 from estimator.launch.cloud_files import cloud_target, is_cloud_file
-from estimator.launch.documents import UnreadableDocument, documents
-from estimator.launch.embedded import looks_like, roots
+from estimator.launch.embedded import any_document, looks_like, roots
 
 
 class AxolotlCloudReader:
@@ -18,10 +17,7 @@ class AxolotlCloudReader:
         """A document that names the GPU of a cloud."""
         if not looks_like(path, content, b"gpu"):
             return False
-        try:
-            return any(is_cloud_file(root) for root in documents(path, content))
-        except UnreadableDocument:
-            return False
+        return any_document(path, content, is_cloud_file)
 
     def read(self, request: Request) -> tuple[LaunchConfig, ...]:
         """One launch whose recipe is not known."""

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from estimator.launch.base import LaunchConfig, Processes, Request, Target, not_known
-from estimator.launch.documents import Node, UnreadableDocument, documents
-from estimator.launch.embedded import environment, launches, looks_like, number, one, roots, script_text
+from estimator.launch.documents import Node
+from estimator.launch.embedded import any_document, environment, launches, looks_like, number, one, roots, script_text
 from estimator.sourced import Sourced
 
 
@@ -22,10 +22,7 @@ class AzureReader:
         """A job with a command and an environment or a compute."""
         if not looks_like(path, content, b"command:"):
             return False
-        try:
-            return any(True for root in documents(path, content) for _ in _jobs(root))
-        except UnreadableDocument:
-            return False
+        return any_document(path, content, lambda root: list(_jobs(root)))
 
     def read(self, request: Request) -> tuple[LaunchConfig, ...]:
         """The launches of every command job."""

@@ -3,8 +3,18 @@
 from __future__ import annotations
 
 from estimator.launch.base import LaunchConfig, Request, Target, not_known
-from estimator.launch.documents import Node, UnreadableDocument, documents
-from estimator.launch.embedded import environment, joined, launches, looks_like, number, one, roots, script_text
+from estimator.launch.documents import Node
+from estimator.launch.embedded import (
+    any_document,
+    environment,
+    joined,
+    launches,
+    looks_like,
+    number,
+    one,
+    roots,
+    script_text,
+)
 from estimator.sourced import Sourced
 
 
@@ -18,10 +28,7 @@ class ComposeReader:
         """A document with services that have images or builds."""
         if not looks_like(path, content, b"services:"):
             return False
-        try:
-            return any(list(_services(root)) for root in documents(path, content))
-        except UnreadableDocument:
-            return False
+        return any_document(path, content, lambda root: list(_services(root)))
 
     def read(self, request: Request) -> tuple[LaunchConfig, ...]:
         """The training commands of the services."""

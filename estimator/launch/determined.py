@@ -7,8 +7,18 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from estimator.launch.base import Arg, LaunchConfig, Processes, Request, Target, not_known
-from estimator.launch.documents import Node, UnreadableDocument, documents
-from estimator.launch.embedded import environment, joined, launches, looks_like, number, one, roots, script_text
+from estimator.launch.documents import Node
+from estimator.launch.embedded import (
+    any_document,
+    environment,
+    joined,
+    launches,
+    looks_like,
+    number,
+    one,
+    roots,
+    script_text,
+)
 from estimator.sourced import Sourced
 
 _LAUNCH = re.compile(r"^\s*python3?\s+-m\s+determined\.launch\.(\w+)\s+((?:--\S+\s+)*?)(?:--\s+)?(?=\S)")
@@ -24,10 +34,7 @@ class DeterminedReader:
         """A document with an entrypoint and a searcher or slots."""
         if not looks_like(path, content, b"entrypoint:"):
             return False
-        try:
-            return any(_is_experiment(root) for root in documents(path, content))
-        except UnreadableDocument:
-            return False
+        return any_document(path, content, _is_experiment)
 
     def read(self, request: Request) -> tuple[LaunchConfig, ...]:
         """The entrypoint, one process per slot where a launch layer starts it."""

@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 
 from estimator.launch.base import Arg, LaunchConfig, Request, Target, not_known
-from estimator.launch.documents import Node, UnreadableDocument, documents
-from estimator.launch.embedded import environment, launches, looks_like, number, one, roots, script_text
+from estimator.launch.documents import Node
+from estimator.launch.embedded import any_document, environment, launches, looks_like, number, one, roots, script_text
 from estimator.sourced import Origin, Sourced, Unknown
 
 _VENDORS = {"nvidia", "amd", "tpu", "intel", "tenstorrent"}
@@ -24,10 +24,7 @@ class DstackReader:
         """A task with commands."""
         if not looks_like(path, content, b"type:", b"commands:"):
             return False
-        try:
-            return any(_is_task(root) for root in documents(path, content))
-        except UnreadableDocument:
-            return False
+        return any_document(path, content, _is_task)
 
     def read(self, request: Request) -> tuple[LaunchConfig, ...]:
         """The launches of every task of the file."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from estimator.launch.base import Arg, Command, LaunchConfig, Request, Target, not_known
@@ -27,6 +27,14 @@ def roots(request: Request) -> tuple[Node, ...]:
 def looks_like(path: str, content: bytes, *words: bytes) -> bool:
     """A YAML or JSON file that holds every one of `words`: cheap, before it is parsed."""
     return path.endswith((".yaml", ".yml", ".json")) and all(word in content for word in words)
+
+
+def any_document(path: str, content: bytes, is_meant: Callable[[Node], object]) -> bool:
+    """Whether `is_meant` says yes, or gives something, of a document of the file. One that cannot be read has none."""
+    try:
+        return any(is_meant(root) for root in documents(path, content))
+    except UnreadableDocument:
+        return False
 
 
 def script_text(node: Node) -> tuple[int, str]:

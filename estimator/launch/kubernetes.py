@@ -11,8 +11,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from estimator.launch.base import Arg, LaunchConfig, Request, Target, not_known
-from estimator.launch.documents import Node, UnreadableDocument, documents
-from estimator.launch.embedded import environment, joined, launches, looks_like, number, one, roots, script_text
+from estimator.launch.documents import Node
+from estimator.launch.embedded import (
+    any_document,
+    environment,
+    joined,
+    launches,
+    looks_like,
+    number,
+    one,
+    roots,
+    script_text,
+)
 from estimator.resolve import rows
 from estimator.sourced import Sourced
 
@@ -40,10 +50,7 @@ class KubernetesReader:
         """A document with an API version and one of the kinds."""
         if not looks_like(path, content, b"apiVersion", b"kind"):
             return False
-        try:
-            return any(_kind(root) in _KINDS for root in documents(path, content))
-        except UnreadableDocument:
-            return False
+        return any_document(path, content, lambda root: _kind(root) in _KINDS)
 
     def read(self, request: Request) -> tuple[LaunchConfig, ...]:
         """Every training command of every manifest."""

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from estimator.launch.base import Arg, LaunchConfig, Request, Target, not_known
-from estimator.launch.documents import Node, UnreadableDocument, documents
-from estimator.launch.embedded import environment, launches, looks_like, number, one, roots, script_text
+from estimator.launch.documents import Node
+from estimator.launch.embedded import any_document, environment, launches, looks_like, number, one, roots, script_text
 from estimator.launch.topology import count as count_of
 from estimator.resolve.arguments import options
 from estimator.sourced import Sourced, Unknown
@@ -27,10 +27,7 @@ class SkyReader:
         """A document with a ``run`` script and ``resources``."""
         if not looks_like(path, content, b"resources", b"run:"):
             return False
-        try:
-            return any(_is_task(root) for root in documents(path, content))
-        except UnreadableDocument:
-            return False
+        return any_document(path, content, _is_task)
 
     def read(self, request: Request) -> tuple[LaunchConfig, ...]:
         """The launches of every task of the file."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from estimator.launch.base import LaunchConfig, Request, Target, not_known
-from estimator.launch.documents import Node, UnreadableDocument, documents
-from estimator.launch.embedded import environment, joined, launches, looks_like, number, one, roots
+from estimator.launch.documents import Node
+from estimator.launch.embedded import any_document, environment, joined, launches, looks_like, number, one, roots
 from estimator.launch.instances import of_instance
 from estimator.sourced import Origin, Sourced
 
@@ -21,10 +21,7 @@ class VertexReader:
         """A document with worker pools."""
         if not (looks_like(path, content, b"workerPoolSpecs") or looks_like(path, content, b"worker_pool_specs")):
             return False
-        try:
-            return any(_pools(root) for root in documents(path, content))
-        except UnreadableDocument:
-            return False
+        return any_document(path, content, _pools)
 
     def read(self, request: Request) -> tuple[LaunchConfig, ...]:
         """The command of the chief, on the machines of all pools that have its kind."""
