@@ -111,6 +111,7 @@ def _impact(readings: list[Launch], before: Mapping[_Key, list[Launch]]) -> Impa
         moved=_moved(old, new),
         readings=_estimates(readings),
         origins=new.run.words(),
+        run=new.to_entry(),
     )
 
 

@@ -32,6 +32,7 @@ __all__ = [
     "instance_rows",
     "launches",
     "model_rows",
+    "what_if",
 ]
 
 
@@ -87,6 +88,16 @@ def estimate_words(words: Sequence[str], base: Mapping[str, Any] | None = None) 
     from estimator.options import parse_words
 
     return estimate(parse_words(words, base))
+
+
+def what_if(run: Mapping[str, Any], edit: Mapping[str, Any]) -> Estimate:
+    """A run (a run-config document, as `Impact.run` holds one) with some fields changed; null takes a field back.
+
+    Raises `InputError` naming the field or the GPU that no run can have.
+    """
+    from estimator.what_if import edited
+
+    return estimate(edited(run, edit))
 
 
 def gpu_rows(search: str = "") -> list[dict[str, Any]]:

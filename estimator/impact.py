@@ -27,6 +27,8 @@ class Impact:
     moved: tuple[str, ...] = ()
     readings: tuple[Estimate, ...] = ()
     origins: Mapping[str, Sourced[Any]] | None = None
+    run: Mapping[str, Any] | None = None
+    """The shown reading as a ``--run-config`` document with the origin of every value: what a what-if starts from."""
 
     @property
     def verdict(self) -> Verdict:

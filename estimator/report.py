@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from estimator.units import to_gib
@@ -119,17 +120,28 @@ class ModelAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """A change that lowers the peak, what the peak is afterwards, and what it costs."""
+    """A change that lowers the peak, what the peak is afterwards, and what it costs.
+
+    `edit` is the change as fields of a run config; null takes a field back.
+    """
 
     change: str
     peak: Interval
     verdict: Verdict
     trade_off: str
+    edit: Mapping[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """The contract's form."""
         peak = self.peak.to_json()
-        return {"change": self.change, "peak_gib": peak, "verdict": self.verdict, "trade_off": self.trade_off}
+        edit = {name: list(value) if isinstance(value, tuple) else value for name, value in self.edit.items()}
+        return {
+            "change": self.change,
+            "peak_gib": peak,
+            "verdict": self.verdict,
+            "trade_off": self.trade_off,
+            "edit": edit,
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -157,7 +157,8 @@ def _suggestion(run: RunConfig, item: _Tried, assess: Assess) -> Suggestion | No
     ordered = sorted(item.done, key=lambda change: change.effort)
     costs = dict.fromkeys(change.trade_off for change in ordered if change.trade_off != "none")
     words = "; and ".join(change.words for change in ordered)
-    return Suggestion(words, *answer, "; ".join(costs) or "none")
+    edit = {name: value for change in item.done for name, value in change.edit.items()}
+    return Suggestion(words, *answer, "; ".join(costs) or "none", edit)
 
 
 def _larger_instance(run: RunConfig, before: Interval, assess: Assess) -> list[Suggestion]:
@@ -172,7 +173,8 @@ def _larger_instance(run: RunConfig, before: Interval, assess: Assess) -> list[S
             times = f"{nodes} x " if nodes > 1 else ""
             words = f"run on {times}{card.instance} ({card.provider}): {card.count} x {card.name}"
             price = f"list price {nodes * (card.usd_hour or 0.0):.2f} USD per hour"
-            return [Suggestion(words, answer[0], "fits", price)]
+            edit = {"gpu": (card.instance,), "gpu_memory": None}
+            return [Suggestion(words, answer[0], "fits", price, edit)]
     return []
 
 

@@ -50,7 +50,9 @@ CONTRACT = closed(
     timeline=list_of(closed(name=TEXT, gib=GIB, terms=list_of(closed(name=TEXT, gib=GIB)))),
     inputs=list_of(closed(name=TEXT, value={"not": {"type": "null"}}, origin=TEXT)),
     unknowns=list_of(TEXT),
-    suggestions=list_of(closed(change=TEXT, peak_gib=INTERVAL, verdict=VERDICT, trade_off=TEXT)),
+    suggestions=list_of(
+        closed(change=TEXT, peak_gib=INTERVAL, verdict=VERDICT, trade_off=TEXT, edit={"type": "object"})
+    ),
     reasons=list_of(TEXT),
 )
 
