@@ -14,13 +14,12 @@ from datetime import datetime
 from typing import Any
 
 from cryptography.fernet import Fernet, InvalidToken
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from github import Auth
 
 from bot.errors import InputError
 from bot.github.errors import Gone, Invalid, NotFound
 from bot.github.retry import Api
+from bot.keys import TOKENS, derived
 from bot.settings import WorkerSettings
 from bot.store import DAY, Client, Keys
 
@@ -46,10 +45,7 @@ class AppCredentials:
         app_id: int | str = int(settings.app_id) if settings.app_id.isdecimal() else settings.app_id
         auth = Auth.AppAuth(app_id, secret)
         self._api = Api(lambda fresh: auth, settings.api_url, verify=settings.verify)
-        derived = HKDF(algorithm=SHA256(), length=32, salt=None, info=b"preflight installation token").derive(
-            secret.encode()
-        )
-        self._fernet = Fernet(base64.urlsafe_b64encode(derived))
+        self._fernet = Fernet(base64.urlsafe_b64encode(derived(settings.private_key, TOKENS)))
 
     def installation(self, installation_id: int, repo_id: int, *, fresh: bool = False) -> Auth.Token:
         """A token for one repository of an installation; `fresh` skips the cache."""
