@@ -6,8 +6,9 @@ true (look, then write). A restarted job computes the same plan, which is what m
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 Conclusion = Literal["success", "neutral", "failure", "skipped", "cancelled", "timed_out", "action_required"]
 State = Literal["ok", "borderline", "exceeds", "unknown", "overridden", "failed", "skipped"]
@@ -73,3 +74,5 @@ class Plan:
     review_body: str = ""
     summary: str | None = None
     standing: tuple[str, ...] = ()
+    details: Mapping[str, Any] | None = None
+    """The document of `bot.core.details` behind the checks' link; None where there is nothing to look at."""

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from analyzer.findings import Finding
 from bot.core.config import CONFIG_PATHS, Mode, load
 from bot.core.config_text import Problem
+from bot.core.details import details
 from bot.core.examine import Code, Engines, Failed, Memory, examine_code, examine_memory
 from bot.core.placing import Placed, place
 from bot.core.plan import CHECK_NAMES, CODE_CHECK, MEMORY_CHECK, Annotation, CheckOutcome, Plan
@@ -41,6 +42,7 @@ def review(given: ReviewInput, engines: Engines | None = None) -> Plan:
         review_body=review_body(placed) if comments else "",
         summary=summary_body(placed, impacts, suppressed, given.snapshot, links),
         standing=tuple(item.fingerprint for item in placed),
+        details=details(given, checks, code, memory, placed, problems),
     )
 
 
