@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any, TypeVar
 
 from bot.core.commands.grammar import command_line
@@ -47,7 +47,10 @@ class ClosePull:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunCommand:
-    """Answer a slash command. `body` is the command's line alone; the head is not in the payload: look it up."""
+    """Answer a slash command. `body` is the command's line alone; the head is not in the payload: look it up.
+
+    `thread` is the first comment of the review thread it was written in, 0 in the conversation.
+    """
 
     installation_id: int
     repo_id: int
@@ -58,6 +61,7 @@ class RunCommand:
     author: str
     author_type: str
     body: str
+    thread: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,7 +149,9 @@ def from_json(document: Mapping[str, Any]) -> Intent:
         raise InputError(f"kind: no intent {document.get('kind')!r}")
     values = {key: value for key, value in document.items() if key != "kind"}
     wanted = {field.name: str(field.type) for field in fields(kind)}
-    if values.keys() != wanted.keys():
+    # Jobs that an older version queued lack what was added since with a default.
+    needed = {field.name for field in fields(kind) if field.default is MISSING}
+    if not needed <= values.keys() <= wanted.keys():
         raise InputError(f"{document['kind']}: fields {sorted(values)} instead of {sorted(wanted)}")
     for name, value in values.items():
         if not _fits(value, wanted[name]):
@@ -240,6 +246,19 @@ def _issue_comment(payload: _Payload) -> Intent:
         return Ignore(reason=f"issue_comment action {action!r}")
     if payload.find("issue.pull_request") is None:
         return Ignore(reason="a comment on a plain issue")
+    return _command(payload, payload.number("issue.number"))
+
+
+def _review_comment(payload: _Payload) -> Intent:
+    action = payload.text("action")
+    if action != "created":
+        return Ignore(reason=f"pull_request_review_comment action {action!r}")
+    first = "comment.in_reply_to_id" if payload.find("comment.in_reply_to_id") is not None else "comment.id"
+    return _command(payload, payload.number("pull_request.number"), thread=payload.number(first))
+
+
+def _command(payload: _Payload, number: int, thread: int = 0) -> Intent:
+    """Also on a closed pull request: a command is answered, if only with a refusal."""
     if payload.find("comment.user") is None or payload.text("comment.user.type") != "User":
         return Ignore(reason="not written by a person")
     if payload.find("comment.performed_via_github_app") is not None:
@@ -247,22 +266,16 @@ def _issue_comment(payload: _Payload) -> Intent:
     line = command_line(payload.text("comment.body"))
     if line is None:
         return Ignore(reason="no command in the comment")
-    if payload.text("issue.state") != "open":
-        return Ignore(reason="the pull request is closed")
     return RunCommand(
         **payload.place(),
-        number=payload.number("issue.number"),
+        number=number,
         comment_id=payload.number("comment.id"),
         comment_node_id=payload.text("comment.node_id"),
         author=payload.text("comment.user.login"),
         author_type=payload.text("comment.user.type"),
         body=line,
+        thread=thread,
     )
-
-
-def _review_comment(payload: _Payload) -> Intent:
-    # Subscribed to already, because every later change of an app's events asks each installation to accept it again.
-    return Ignore(reason=f"pull_request_review_comment action {payload.text('action')!r}")
 
 
 def _check_run(payload: _Payload) -> Intent:

@@ -12,6 +12,7 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+HOUR = 3_600
 DAY = 86_400
 CLAIM_TTL = 7 * DAY
 """GitHub's window for a redelivery is 3 days (30 in older documents)."""
@@ -58,6 +59,10 @@ class Keys:
     def answered(self, comment_id: int, repo_id: int) -> str:
         """string, CLAIM_TTL: this slash command was answered."""
         return f"{self.space}:answered:{repo_id}:{comment_id}"
+
+    def asked(self, repo_id: int, number: int, login: str, kind: str) -> str:
+        """integer, HOUR: INCR for each command of one person on one pull request, by `kind` (run, refused)."""
+        return f"{self.space}:asked:{kind}:{repo_id}:{number}:{login.casefold()}"
 
     def token(self, installation_id: int, scope: str) -> str:
         """string (Fernet), until 300 s before GitHub's expiry: an installation token of one scope."""

@@ -19,6 +19,7 @@ from bot.github.errors import NotFound
 from bot.github.limits import Throttle
 from bot.github.retry import Api
 from bot.github.reviews import Conversation
+from bot.github.threads import Threads
 from bot.settings import WorkerSettings
 from bot.sources.base import ChangedFile, Status
 from bot.store import Client, Keys
@@ -74,7 +75,9 @@ class Gateway:
         self._repo = f"/repos/{full_name}"
         self.checks = Checks(self._api, self._repo)
         self.conversation = Conversation(self._api, self._repo, credentials.login)
+        self.threads = Threads(self._api, self._repo, credentials.login)
         self.contents = Contents(self._api, client, keys, repo_id=repo_id, full_name=full_name)
+        self._permissions: dict[str, str] = {}
 
     @property
     def calls(self) -> int:
@@ -103,11 +106,14 @@ class Gateway:
         return str(answer["merge_base_commit"]["sha"])
 
     def permission(self, login: str) -> str:
-        """``admin``, ``write``, ``read`` or ``none`` (maintain counts as write, triage as read)."""
-        try:
-            return str(self._api.get(f"{self._repo}/collaborators/{quote(login, safe='')}/permission")["permission"])
-        except NotFound:
-            return "none"
+        """``admin``, ``write``, ``read`` or ``none`` (maintain counts as write, triage as read); asked once a job."""
+        if login not in self._permissions:
+            path = f"{self._repo}/collaborators/{quote(login, safe='')}/permission"
+            try:
+                self._permissions[login] = str(self._api.get(path)["permission"])
+            except NotFound:
+                self._permissions[login] = "none"
+        return self._permissions[login]
 
 
 def _pull(document: Mapping[str, Any]) -> PullInfo:

@@ -8,74 +8,149 @@ from typing import Any
 import redis
 
 from bot import intents
-from bot.core.commands import Command, explain_mistake, parse, who_may
+from bot.core.commands import (
+    Act,
+    Command,
+    CommandContext,
+    ThreadFinding,
+    answer,
+    explain_mistake,
+    parse,
+    reads,
+    who_may,
+)
+from bot.core.thread import thread_finding
 from bot.errors import InputError, Unavailable
 from bot.github.errors import Refused
 from bot.github.gateway import Gateway, PullInfo
 from bot.intents import RunCommand
+from bot.queue.acts import carry_out
+from bot.queue.desk import AnswerPlace, Desk
 from bot.queue.logbook import Logbook
 from bot.queue.room import Room
-from bot.store import CLAIM_TTL
+from bot.render.answers import closed_text, failed_text, refused_text, too_many_text
+from bot.store import CLAIM_TTL, HOUR
 from bot.workshop.parent import AnalysisDied, answer_in_child
 
 _log = logging.getLogger("preflight.jobs")
+_MAX_COMMANDS = 30
+"""An hour, of one person on one pull request."""
+_MAX_REFUSALS = 3
+"""An hour, likewise: then a stranger's command gets a reaction and no words."""
 
 
 def run(room: Room, document: dict[str, Any], delivery: str, log: Logbook) -> None:
-    """Answer one comment. Repeatable: an answer that is there is not written again."""
+    """Answer one comment. Repeatable: an answer that is there is edited, never written again."""
     intent = intents.from_json(document)
     assert isinstance(intent, RunCommand)
     done = room.keys.answered(intent.comment_id, intent.repo_id)
     if room.client.exists(done):
         return
     gateway = room.gateway(intent.installation_id, intent.repo_id, intent.full_name)
-    with gateway.publishing():
-        _react(gateway, intent)
-    try:
-        text = _answer(room, gateway, intent)
-    except (Unavailable, redis.RedisError):
-        raise
-    except (InputError, AnalysisDied) as error:
-        text = f"That did not work: {error}"
-    except Exception as error:  # noqa: BLE001  a command is always answered; the traceback is in the log
-        _log.exception("delivery=%s command failed", delivery)
-        text = f"Preflight failed on this command: a bug of ours ({type(error).__name__})."
-    marker = f"<!-- preflight:answer={intent.comment_id} -->"
-    with gateway.publishing():
-        gateway.conversation.upsert(intent.number, marker, f"{marker}\n{text}")
+    react(gateway, intent, "eyes")
+    place = AnswerPlace(key=str(intent.comment_id), thread=intent.thread)
+    text = answered(lambda: _answer(room, gateway, intent, delivery, place), delivery)
+    if text is not None:
+        place.say(gateway, intent.number, text)
     room.client.set(done, "1", ex=CLAIM_TTL)
     log.note(calls=gateway.calls)
 
 
-def _react(gateway: Gateway, intent: RunCommand) -> None:
+def answered(work: Any, delivery: str) -> str | None:
+    """What `work` answers, whatever happens to it; only what is worth trying again is raised."""
     try:
-        gateway.conversation.react(intent.comment_id, "eyes")
+        found: str | None = work()
+        return found
+    except (Unavailable, redis.RedisError):
+        raise
+    except (InputError, AnalysisDied) as error:
+        return failed_text(str(error))
+    except Refused as error:  # a permission that the installation lacks, a repository that is gone
+        _log.warning("delivery=%s refused: %s", delivery, error)
+        return failed_text(str(error))
+    except Exception as error:  # noqa: BLE001  a command is always answered; the traceback is in the log
+        _log.exception("delivery=%s command failed", delivery)
+        return failed_text(f"a bug in Preflight ({type(error).__name__}); the log of the worker has the details")
+
+
+def react(gateway: Gateway, intent: RunCommand, content: str) -> None:
+    """On the comment of the command, wherever it stands."""
+    try:
+        with gateway.publishing():
+            if intent.thread:
+                gateway.threads.react(intent.comment_id, content)
+            else:
+                gateway.conversation.react(intent.comment_id, content)
     except Refused as error:
         _log.info("no reaction on comment %s: %s", intent.comment_id, error)  # the answer matters more
 
 
-def _answer(room: Room, gateway: Gateway, intent: RunCommand) -> str:
+def _answer(room: Room, gateway: Gateway, intent: RunCommand, delivery: str, place: AnswerPlace) -> str | None:
     command = parse(intent.body)
     if command is None:
         raise InputError("there is no command in the comment")
     pull = gateway.pull(intent.number)
-    refusal = _refusal(gateway, intent, command if isinstance(command, Command) else None, pull)
+    refusal = refused(gateway, intent.author, command if isinstance(command, Command) else None, pull)
     if refusal:
-        return refusal
+        if count_of(room, intent, "refused") <= _MAX_REFUSALS:
+            return refusal
+        react(gateway, intent, "-1")
+        return None
+    if count_of(room, intent, "run") > _MAX_COMMANDS:
+        return too_many_text(_MAX_COMMANDS)
     if not isinstance(command, Command):
         return explain_mistake(command)
-    from bot.sources.github import read_pull  # brings the analyzer in
+    desk = Desk(
+        room=room,
+        gateway=gateway,
+        installation_id=intent.installation_id,
+        repo_id=intent.repo_id,
+        full_name=intent.full_name,
+        pull=pull,
+        sender=intent.author,
+        delivery=delivery,
+        place=place,
+    )
+    return execute(desk, command, _thread(gateway, intent.thread))
 
-    given = read_pull(gateway, pull, repo_id=intent.repo_id, generation=0)
-    return answer_in_child(command, given, room.limits)
+
+def count_of(room: Room, intent: RunCommand, kind: str) -> int:
+    """How often this person did this here within the hour, this time included."""
+    key = room.keys.asked(intent.repo_id, intent.number, intent.author, kind)
+    pipe = room.client.pipeline()
+    pipe.incr(key)
+    pipe.expire(key, HOUR)
+    return int(pipe.execute()[0])
 
 
-def _refusal(gateway: Gateway, intent: RunCommand, command: Command | None, pull: PullInfo) -> str | None:
+def execute(desk: Desk, command: Command, thread: ThreadFinding | None = None) -> str | None:
+    """The answer to a command of somebody who may give it; None where it comes with a review."""
+    if reads(command) == "nothing":
+        context = CommandContext(head_sha=desk.pull.head_sha, sender=desk.sender, thread=thread)
+        found = answer(command, context)
+    else:
+        from bot.sources.github import read_pull  # brings the analyzer in
+
+        given = read_pull(desk.gateway, desk.pull, repo_id=desk.repo_id, generation=0)
+        found = answer_in_child(command, given, desk.room.limits, desk.sender)
+    if not isinstance(found, Act):
+        return found
+    if not desk.pull.is_open:
+        return closed_text(command.name)
+    return carry_out(command.name, desk, found)
+
+
+def refused(gateway: Gateway, sender: str, command: Command | None, pull: PullInfo) -> str | None:
     """None where the person may. ``author_association`` is wrong for private members: the API is asked."""
     author_may = command is None or who_may(command) == "author_or_write"
-    if author_may and pull.author.casefold() == intent.author.casefold():
+    if author_may and pull.author.casefold() == sender.casefold():
         return None
-    if gateway.permission(intent.author) in {"admin", "write"}:
+    if gateway.permission(sender) in {"admin", "write"}:
         return None
-    whom = "the author of the pull request and people with write access" if author_may else "people with write access"
-    return f"Sorry @{intent.author}, only {whom} may do this."
+    return refused_text(sender, author_may=author_may)
+
+
+def _thread(gateway: Gateway, first: int) -> ThreadFinding | None:
+    """The finding a thread is about; a marker in somebody else's comment says nothing."""
+    start = gateway.threads.start(first) if first else None
+    return thread_finding(start.body, start.path, start.line) if start is not None and start.is_own else None

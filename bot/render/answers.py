@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,28 @@ def mistake_text(mistake: Mistake) -> str:
     """What was wrong with a line that called us."""
     hint = f" Did you mean {code(f'/preflight {mistake.nearest}')}?" if mistake.nearest else ""
     return f"{code(mistake.line)}: {escape(mistake.message)}.{hint}\n\n{code('/preflight help')} lists the commands."
+
+
+def refused_text(sender: str, *, author_may: bool) -> str:
+    """Why somebody may not. Their own name is the only one that is ever mentioned."""
+    who = f"@{sender}" if re.fullmatch(r"[A-Za-z0-9_\-]{1,100}", sender) else code(sender)
+    whom = "the author of the pull request and people with write access" if author_may else "people with write access"
+    return f"Sorry {who}, only {whom} may do this."
+
+
+def failed_text(why: str) -> str:
+    """A command that was understood and did not work."""
+    return f"That did not work: {escape(why)}"
+
+
+def closed_text(name: str) -> str:
+    """A command that would change something where nothing is changed any more."""
+    return f"The pull request is closed: {code(f'/preflight {name}')} works again when it is reopened."
+
+
+def too_many_text(most: int) -> str:
+    """Somebody's loop, or somebody's patience."""
+    return f"That is more than {most} commands of one person within an hour on this pull request: not run."
 
 
 def wrong_words(name: str, problem: str) -> str:

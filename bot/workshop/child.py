@@ -6,7 +6,7 @@ Its input is hostile source text; how it is confined and heard is `bot.isolate.c
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from bot.isolate import child
@@ -36,9 +36,9 @@ def review(document: Mapping[str, Any], say: Say) -> dict[str, Any]:
     return plan_to_json(plan)
 
 
-def command(document: Mapping[str, Any], say: Say) -> str:
-    """The answer to a slash command, with the run configs of the launch files at head."""
-    from bot.core.commands import CommandContext, answer
+def command(document: Mapping[str, Any], say: Say) -> dict[str, Any]:
+    """What a slash command that looks at code answers: ``text``, or the fields of its act."""
+    from bot.core.commands import Act, CommandContext, answer, reads
     from bot.core.commands.grammar import Command
     from bot.core.plan_json import review_input_from_json
     from bot.core.review_input import WithoutFiles
@@ -46,8 +46,16 @@ def command(document: Mapping[str, Any], say: Say) -> str:
 
     given = review_input_from_json(document["input"])
     head = Announcing(WithoutFiles(given.head, given.skip), say)
-    context = CommandContext(head_sha=given.snapshot.head_sha, run_configs=run_configs(head, given))
-    return answer(Command(name=document["name"], words=tuple(document["words"])), context)
+    given = replace(given, head=head, base=Announcing(given.base, say))
+    asked = Command(name=document["name"], words=tuple(document["words"]))
+    context = CommandContext(
+        head_sha=given.snapshot.head_sha,
+        run_configs=run_configs(head, given) if reads(asked) == "launches" else {},
+        given=given,
+        sender=document["sender"],
+    )
+    found = answer(asked, context)
+    return {"act": asdict(found)} if isinstance(found, Act) else {"text": found}
 
 
 _TASKS: dict[str, Callable[[Mapping[str, Any], Say], Any]] = {"review": review, "command": command}

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from bot.core.commands import Command
+from bot.core.commands import Answer, Command
+from bot.core.commands.base import command_file
 from bot.core.plan import Plan
 from bot.core.plan_json import plan_from_json, review_input_to_json
 from bot.core.review_input import ReviewInput
@@ -50,13 +51,20 @@ def review_in_child(given: ReviewInput, limits: Limits) -> Plan:
     return plan_from_json(_until_it_lives("review", given, document, limits))
 
 
-def answer_in_child(command: Command, given: ReviewInput, limits: Limits) -> str:
-    """The answer to a slash command. Raises `AnalysisDied`."""
+def answer_in_child(command: Command, given: ReviewInput, limits: Limits, sender: str = "") -> Answer:
+    """The answer to a slash command that looks at code. Raises `AnalysisDied`."""
 
     def document(current: ReviewInput) -> dict[str, Any]:
-        return {"name": command.name, "words": list(command.words), "input": review_input_to_json(current)}
+        words = list(command.words)
+        return {"name": command.name, "words": words, "sender": sender, "input": review_input_to_json(current)}
 
-    return str(_until_it_lives("command", given, document, limits))
+    found = _until_it_lives("command", given, document, limits)
+    if "text" in found:
+        return str(found["text"])
+    kind = command_file(command.name).act
+    if kind is None:
+        raise TypeError(f"the command {command.name} does not say what its act is")
+    return kind(**found["act"])
 
 
 def _until_it_lives(task: str, given: ReviewInput, document: Any, limits: Limits) -> Any:

@@ -25,6 +25,11 @@ def pull(action: str, **changes: Any) -> dict[str, Any]:
     return {"action": action, "number": 3, "pull_request": body, **PLACE, **changes}
 
 
+def line_comment(body: str, **changes: Any) -> dict[str, Any]:
+    written = {"id": 6, "node_id": "PRRC_x", "body": body, "user": {"login": "ann", "type": "User"}, **changes}
+    return {"action": "created", "pull_request": {"number": 3, "state": "open"}, "comment": written, **PLACE}
+
+
 def comment(body: str, **changes: Any) -> dict[str, Any]:
     written = {"id": 5, "node_id": "IC_x", "body": body, "user": {"login": "ann", "type": "User"}}
     issue = {"number": 3, "state": "open", "pull_request": {"url": "x"}}
@@ -45,7 +50,9 @@ CASES: list[tuple[str, dict[str, Any], type[Any]]] = [
     ("pull_request", pull("stacked"), Ignore),
     ("issue_comment", comment("/preflight estimate A100"), RunCommand),
     ("issue_comment", comment("nice"), Ignore),
-    ("pull_request_review_comment", {"action": "created"}, Ignore),
+    ("pull_request_review_comment", {"action": "edited"}, Ignore),
+    ("pull_request_review_comment", line_comment("nice"), Ignore),
+    ("pull_request_review_comment", line_comment("/preflight explain"), RunCommand),
     ("issue_comment", comment("/preflight help", action="edited"), Ignore),
     ("issue_comment", comment("/preflight help", issue={"number": 3, "state": "open"}), Ignore),
     ("check_run", {"action": "created", **PLACE}, Ignore),
@@ -76,6 +83,20 @@ def test_only_the_command_line_of_a_comment_travels() -> None:
     intent = intents.read("issue_comment", comment("secret words\r\n\r\n/preflight estimate A100 \r\nmore"))
     assert isinstance(intent, RunCommand)
     assert intent.body == "/preflight estimate A100"
+
+
+def test_a_command_in_a_thread_knows_where_the_thread_begins() -> None:
+    first = intents.read("pull_request_review_comment", line_comment("/preflight help"))
+    reply = intents.read("pull_request_review_comment", line_comment("/preflight help", in_reply_to_id=4))
+    assert isinstance(first, RunCommand)
+    assert isinstance(reply, RunCommand)
+    assert (first.thread, reply.thread, reply.comment_id) == (6, 4, 6)
+
+
+def test_a_job_that_an_older_version_queued_still_runs() -> None:
+    document = intents.to_json(intents.read("issue_comment", comment("/preflight help")))
+    assert document.pop("thread") == 0
+    assert intents.from_json(document) == intents.read("issue_comment", comment("/preflight help"))
 
 
 def test_bots_give_no_commands() -> None:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from bot.core.commands.base import CommandContext, Who, command_file
+from bot.core.commands.base import Act, Answer, CommandContext, Reads, ThreadFinding, Who, command_file
 from bot.core.commands.grammar import Command, Mistake, command_line, command_names, parse
 
 __all__ = [
+    "Act",
+    "Answer",
     "Command",
     "CommandContext",
     "Mistake",
+    "ThreadFinding",
     "Who",
     "answer",
     "command_line",
     "command_names",
     "explain_mistake",
     "parse",
+    "reads",
     "who_may",
 ]
 
@@ -24,8 +28,13 @@ def who_may(command: Command) -> Who:
     return command_file(command.name).who
 
 
-def answer(command: Command, context: CommandContext) -> str:
-    """The answer as Markdown. Never raises `InputError`: what is wrong with the words is the answer."""
+def reads(command: Command) -> Reads:
+    """What of the pull request the command has to see."""
+    return command_file(command.name).reads
+
+
+def answer(command: Command, context: CommandContext) -> Answer:
+    """Markdown, or what is to be done. Never raises `InputError`: what is wrong with the words is the answer."""
     return command_file(command.name).answer(command.words, context)
 
 

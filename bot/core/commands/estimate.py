@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from bot.core.commands.base import CommandContext, Who
+from bot.core.commands.base import CommandContext, Reads, Who
 from bot.errors import InputError
 from bot.render.answers import estimate_text, wrong_words
 from estimator import api
 
 USAGE = "/preflight estimate [GPU|instance…] [path] [options]"
 WHO: Who = "author_or_write"
+READS: Reads = "launches"
 MAX_CONFIGS = 5
 
 

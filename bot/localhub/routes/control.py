@@ -7,7 +7,7 @@ from typing import Any
 
 from flask import Blueprint, Response, jsonify
 
-from bot.localhub import people
+from bot.localhub import people, talk
 from bot.localhub.errors import Refusal, not_found
 from bot.localhub.faults import Fault
 from bot.localhub.model import Account, CheckRun, Json, Pull, Repository
@@ -150,6 +150,22 @@ def comment(owner: str, repo: str, number: int) -> tuple[Response, int]:
     with hub().lock:
         made = people.comment(service(), _pull(owner, repo, number), _needed(body, "body"), _user(body))
         return jsonify(comments.issue_comment(hub(), made)), 201
+
+
+@routes.post("/repos/<owner>/<repo>/pulls/<int:number>/threads")
+def thread(owner: str, repo: str, number: int) -> tuple[Response, int]:
+    """A comment on a line (`path`, `line`), or an answer to one (`in_reply_to`)."""
+    body = json_body()
+    with hub().lock:
+        pull, text, author = _pull(owner, repo, number), _needed(body, "body"), _user(body)
+        if "in_reply_to" in body:
+            found = hub().rows.review_comments.get(body["in_reply_to"])
+            if found is None or found.pull is not pull:
+                raise not_found()
+            made = talk.reply(service(), found, text, author)
+        else:
+            made = talk.comment_on_line(service(), pull, _needed(body, "path"), _needed(body, "line"), text, author)
+        return jsonify(comments.review_comment(hub(), made)), 201
 
 
 @routes.post("/repos/<owner>/<repo>/pulls/<int:number>/suggestions")

@@ -5,9 +5,16 @@ from __future__ import annotations
 import pytest
 
 from bot.catalogue import all_rules
-from bot.core.commands import Command, CommandContext, Mistake, answer, explain_mistake, parse, who_may
+from bot.core import commands
+from bot.core.commands import Command, CommandContext, Mistake, explain_mistake, parse, who_may
 
 CONTEXT = CommandContext(head_sha="a" * 40)
+
+
+def answer(command: Command, context: CommandContext) -> str:
+    said = commands.answer(command, context)
+    assert isinstance(said, str)
+    return said
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from bot.core.commands import Command, CommandContext, answer
+from bot.core import commands
+from bot.core.commands import Command, CommandContext
 from bot.core.config import Config
 from bot.core.plan import CheckOutcome
 from bot.core.review import MemoryTree, ReviewInput, review
@@ -19,6 +20,12 @@ Trainer(model=model, args=args).train()
 """
 SLURM = "#!/bin/bash\n#SBATCH --gres=gpu:{}:1\npython finetune.py\n"
 HEAD = "b" * 40
+
+
+def answer(command: Command, context: CommandContext) -> str:
+    said = commands.answer(command, context)
+    assert isinstance(said, str)
+    return said
 
 
 def tree(gpu: str) -> MemoryTree:

@@ -71,9 +71,10 @@ def test_401_asks_for_a_fresh_token_once(gateway: Gateway, github: responses.Req
     github.get(url, json={"permission": "admin"})
     assert gateway.permission("dana") == "admin"
     assert len(_calls(github, "POST", "/access_tokens")) == 2
-    github.replace(responses.GET, url, json={"message": "Bad credentials"}, status=401)
+    assert gateway.permission("dana") == "admin"  # asked once a job
+    github.get(f"{REPO}/collaborators/rita/permission", json={"message": "Bad credentials"}, status=401)
     with pytest.raises(BadCredentials):
-        gateway.permission("dana")
+        gateway.permission("rita")
 
 
 def test_a_permission_that_was_not_accepted_is_said(gateway: Gateway, github: responses.RequestsMock) -> None:

@@ -149,7 +149,15 @@ def build_stack(
                 "checks": "write",
                 "merge_queues": "read",
             },
-            "events": ["pull_request", "issue_comment", "check_run", "check_suite", "push"],
+            "events": [
+                "pull_request",
+                "issue_comment",
+                "pull_request_review_comment",
+                "check_run",
+                "check_suite",
+                "merge_group",
+                "push",
+            ],
         },
     )
     stack.control("POST", "/installations", {"app_id": app["id"], "account": "acme"})

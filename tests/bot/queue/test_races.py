@@ -99,7 +99,6 @@ def test_title_edits_are_nobody_s_business(busy: Stack) -> None:
         pytest.param({"comment": {"user": {"login": "dana", "type": "Bot"}}}, id="a bot"),
         pytest.param({"action": "edited"}, id="an edit"),
         pytest.param({"issue": {"pull_request": None}}, id="a plain issue"),
-        pytest.param({"issue": {"state": "closed"}}, id="closed"),
         pytest.param({"comment": {"body": "```\n/preflight help\n```"}}, id="in a fence"),
         pytest.param({"comment": {"body": "> /preflight help"}}, id="quoted"),
         pytest.param({"comment": {"performed_via_github_app": {"id": 1}}}, id="through an app"),
