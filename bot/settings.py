@@ -74,6 +74,10 @@ class WorkerTimes:
     heartbeat: float = 5.0
     """A running job says so this often; one silent for `orphan_after` is dead."""
     orphan_after: float = 45.0
+    redelivery: float = 60.0
+    """Between two looks at the deliveries that failed."""
+    watch: float = 900.0
+    """Between two looks at the open pull requests of one repository."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,6 +153,8 @@ def _times(environment: Mapping[str, str]) -> WorkerTimes:
         child_wall=_number(environment, "PREFLIGHT_ANALYSIS_TIMEOUT", float, default.child_wall),
         heartbeat=_number(environment, "PREFLIGHT_HEARTBEAT_SECONDS", float, default.heartbeat),
         orphan_after=_number(environment, "PREFLIGHT_ORPHAN_SECONDS", float, default.orphan_after),
+        redelivery=_number(environment, "PREFLIGHT_REDELIVERY_SECONDS", float, default.redelivery),
+        watch=_number(environment, "PREFLIGHT_WATCH_SECONDS", float, default.watch),
     )
 
 

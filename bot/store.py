@@ -25,6 +25,9 @@ BLOB_MAX_BYTES = 1 << 20
 TREE_TTL = DAY
 HEARTBEAT_TTL = 600
 WRITES_TTL = 3_700
+REDELIVERY_WINDOW = 3 * DAY
+"""GitHub delivers nothing again that is older."""
+PLACES_TTL = 3_600
 
 Client = redis.Redis
 """Always a client with ``decode_responses=False``: bytes come back."""
@@ -99,6 +102,38 @@ class Keys:
     def sweeper(self) -> str:
         """string (token), expiry of the lease: which supervisor sweeps."""
         return f"{self.space}:sweeper"
+
+    def patrol(self) -> str:
+        """string (token), expiry of the lease: which supervisor looks for what never reached us."""
+        return f"{self.space}:patrol"
+
+    def asked(self, delivery: str) -> str:
+        """hash (times, next), REDELIVERY_WINDOW: how often GitHub was asked to deliver this one again."""
+        return f"{self.space}:asked:{delivery}"
+
+    def walk(self) -> str:
+        """string (GitHub's cursor), DAY: where the walk through failed deliveries goes on."""
+        return f"{self.space}:walk"
+
+    def places(self) -> str:
+        """zset repository (JSON) -> time of the next look at its open pull requests; renewed with `places_listed`."""
+        return f"{self.space}:places"
+
+    def places_listed(self) -> str:
+        """string, PLACES_TTL: the repositories of all installations were listed."""
+        return f"{self.space}:places-listed"
+
+    def pulls_etag(self, repo_id: int) -> str:
+        """string (ETag), DAY: GitHub's list of open pull requests when each of them had both checks."""
+        return f"{self.space}:etag:{repo_id}"
+
+    def concluded(self, repo_id: int, sha: str) -> str:
+        """string, CLAIM_TTL: both check runs on this commit are concluded."""
+        return f"{self.space}:concluded:{repo_id}:{sha}"
+
+    def missing(self, repo_id: int, sha: str) -> str:
+        """string (epoch seconds), DAY: since when the sweeper knows that a check run is missing on this head."""
+        return f"{self.space}:missing:{repo_id}:{sha}"
 
 
 def connect(url: str, *, timeout: float | None = None) -> Client:

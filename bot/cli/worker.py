@@ -40,10 +40,11 @@ def run(args: argparse.Namespace) -> int:
         worker.work(with_scheduler=True, logging_level="WARNING")
         return 0
     from analyzer.api import extension_problems
+    from bot.queue.patrol import Patrol
     from bot.queue.supervisor import Supervisor
     from bot.queue.sweep import Sweeper
 
     for problem in extension_problems():
         logging.getLogger(__name__).warning(problem)
     print(f"preflight worker: {args.workers} workers", file=sys.stderr)
-    return Supervisor(args.workers, Sweeper(room)).run()
+    return Supervisor(args.workers, Sweeper(room), Patrol(room)).run()

@@ -31,6 +31,8 @@ PERMISSIONS = {
     "checks": "write",
 }
 """What a token of ours may do. `app.yml` asks for these and for ``merge_queues: read``, which only an event needs."""
+READING = {"metadata": "read", "pull_requests": "read", "checks": "read"}
+"""What the watch over all repositories of an installation needs."""
 _EARLY = 300  # seconds before GitHub's expiry
 
 
@@ -44,19 +46,29 @@ class AppCredentials:
         secret = settings.private_key.reveal()
         app_id: int | str = int(settings.app_id) if settings.app_id.isdecimal() else settings.app_id
         auth = Auth.AppAuth(app_id, secret)
-        self._api = Api(lambda fresh: auth, settings.api_url, verify=settings.verify)
+        self.api = Api(lambda fresh: auth, settings.api_url, verify=settings.verify)
         self._fernet = Fernet(base64.urlsafe_b64encode(derived(settings.private_key, TOKENS)))
 
     def installation(self, installation_id: int, repo_id: int, *, fresh: bool = False) -> Auth.Token:
         """A token for one repository of an installation; `fresh` skips the cache."""
-        scope = hashlib.sha256(json.dumps([repo_id, PERMISSIONS], sort_keys=True).encode()).hexdigest()[:16]
-        key = self._keys.token(installation_id, scope)
+        return self._token(installation_id, [repo_id], PERMISSIONS, fresh=fresh)
+
+    def reader(self, installation_id: int, *, fresh: bool = False) -> Auth.Token:
+        """A token that sees all repositories of an installation and changes nothing."""
+        return self._token(installation_id, [], READING, fresh=fresh)
+
+    def _token(
+        self, installation_id: int, repo_ids: list[int], permissions: dict[str, str], *, fresh: bool
+    ) -> Auth.Token:
+        named = json.dumps([*repo_ids, permissions], sort_keys=True)
+        key = self._keys.token(installation_id, hashlib.sha256(named.encode()).hexdigest()[:16])
         if not fresh and (cached := self._client.get(key)):
             try:
                 return Auth.Token(self._fernet.decrypt(cached).decode())
             except InvalidToken:
                 pass  # the app has a new private key
-        token, lifetime = self._ask(installation_id, repo_id)
+        body: dict[str, Any] = {"permissions": permissions} | ({"repository_ids": repo_ids} if repo_ids else {})
+        token, lifetime = self._ask(installation_id, body)
         if lifetime > _EARLY:
             self._client.set(key, self._fernet.encrypt(token.encode()), ex=int(lifetime - _EARLY))
         return Auth.Token(token)
@@ -72,14 +84,13 @@ class AppCredentials:
         cached: Any = self._client.get(key)
         if cached:
             return str(cached, "utf-8")
-        login = f"{self._api.get('/app')['slug']}[bot]"
+        login = f"{self.api.get('/app')['slug']}[bot]"
         self._client.set(key, login.encode(), ex=DAY)
         return login
 
-    def _ask(self, installation_id: int, repo_id: int) -> tuple[str, float]:
-        body: dict[str, Any] = {"repository_ids": [repo_id], "permissions": PERMISSIONS}
+    def _ask(self, installation_id: int, body: dict[str, Any]) -> tuple[str, float]:
         try:
-            answer = self._api.write("POST", f"/app/installations/{installation_id}/access_tokens", body)
+            answer = self.api.write("POST", f"/app/installations/{installation_id}/access_tokens", body)
         except NotFound:
             raise Gone(f"installation {installation_id} does not exist (any more)") from None
         except Invalid as error:

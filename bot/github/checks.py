@@ -45,7 +45,7 @@ class Checks:
         }
 
         def create() -> CheckRun:
-            return _run(self._api.write("POST", f"{self._repo}/check-runs", body))
+            return check_run(self._api.write("POST", f"{self._repo}/check-runs", body))
 
         def look() -> CheckRun | None:
             found = [run for run in self.on_commit(sha, name) if run.external_id.startswith(external_id)]
@@ -74,14 +74,14 @@ class Checks:
         for page in range(1, 11):
             parameters = {"filter": "all", "per_page": 100, "page": page} | ({"check_name": name} if name else {})
             answer = self._api.get(f"{self._repo}/commits/{sha}/check-runs", parameters)
-            found += [_run(entry) for entry in answer["check_runs"]]
+            found += [check_run(entry) for entry in answer["check_runs"]]
             if len(answer["check_runs"]) < 100:
                 break
         return found
 
     def get(self, run_id: int) -> CheckRun:
         """One run."""
-        return _run(self._api.get(f"{self._repo}/check-runs/{run_id}"))
+        return check_run(self._api.get(f"{self._repo}/check-runs/{run_id}"))
 
     def conclude(self, run_id: int, external_id: str, outcome: CheckOutcome, *, look_first: bool = False) -> None:
         """Annotations in chunks, each once, the conclusion with the last chunk.
@@ -110,7 +110,7 @@ class Checks:
         look_then_write(lambda: bool(self._api.write("PATCH", f"{self._repo}/check-runs/{run_id}", body)), look)
 
 
-def _run(document: Mapping[str, Any]) -> CheckRun:
+def check_run(document: Mapping[str, Any]) -> CheckRun:
     return CheckRun(
         id=int(document["id"]),
         name=str(document["name"]),

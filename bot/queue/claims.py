@@ -66,6 +66,10 @@ class Claims:
         """In the transaction that queues the job: a lasting claim means that the job is there."""
         pipe.set(self._keys.claim(delivery), _ACCEPTED, ex=CLAIM_TTL)
 
+    def is_accepted(self, delivery: str) -> bool:
+        """Its job was queued, whatever GitHub heard of it."""
+        return bool(self._client.get(self._keys.claim(delivery)) == _ACCEPTED.encode())
+
     def give_back(self, delivery: str) -> None:
         """Enqueueing failed: let the redelivery in at once. Without Redis the claim goes by itself."""
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -68,9 +69,13 @@ class Enqueuer:
             raise
         return job_id
 
-    def new_review(self, intent: ReviewPull, delivery: str) -> str:
-        """A new generation of this pull request's review: what runs for it is superseded."""
+    def new_review(self, intent: ReviewPull, delivery: str, runs: dict[str, int] | None = None) -> str:
+        """A new generation of this pull request's review: what runs for it is superseded.
+
+        `runs` are check runs on its head that nobody concludes any more: it takes them over.
+        """
         record = _record(intent, delivery, self._claims.next_generation(intent.repo_id, intent.number))
+        record = replace(record, runs=runs or {})
         pipe = self._transaction()
         job_id = self._review_into(pipe, record)
         pipe.execute()

@@ -1,4 +1,4 @@
-"""``preflight worker``: rq workers as child processes, restarted when they die, and the sweeper beside them."""
+"""``preflight worker``: rq workers as child processes, restarted when they die, and the watchdogs beside them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ import threading
 import time
 from dataclasses import dataclass
 from types import FrameType
-
-from bot.queue.sweep import Sweeper
+from typing import Protocol
 
 _log = logging.getLogger("preflight.supervisor")
 _MAX_BACKOFF = 30.0
@@ -19,6 +18,14 @@ _LONG_LIFE = 60.0
 """A worker that lived this long starts again at once."""
 _GRACE = 620.0
 """Seconds a worker may take to finish its job after SIGTERM (a review's time-out and a bit)."""
+
+
+class Watchdog(Protocol):
+    """Runs on a thread beside the workers: `bot.queue.sweep`, `bot.queue.patrol`."""
+
+    def run(self) -> None: ...
+
+    def stop(self) -> None: ...
 
 
 @dataclass
@@ -32,24 +39,29 @@ class _Slot:
 class Supervisor:
     """Keeps `num_workers` running until SIGTERM or SIGINT; then lets them finish their jobs."""
 
-    def __init__(self, num_workers: int, sweeper: Sweeper) -> None:
+    def __init__(self, num_workers: int, *watchdogs: Watchdog) -> None:
         self._slots = [_Slot() for _ in range(num_workers)]
-        self._sweeper = sweeper
+        self._watchdogs = watchdogs
         self._stop = threading.Event()
 
     def run(self) -> int:
         """Blocks. Returns the exit code."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_signal)
-        thread = threading.Thread(target=self._sweeper.run, name="sweeper", daemon=True)
-        thread.start()
+        threads = [
+            threading.Thread(target=dog.run, name=type(dog).__name__.lower(), daemon=True) for dog in self._watchdogs
+        ]
+        for thread in threads:
+            thread.start()
         while not self._stop.is_set():
             for slot in self._slots:
                 self._tend(slot, time.monotonic())
             self._stop.wait(0.2)
-        self._sweeper.stop()
+        for dog in self._watchdogs:
+            dog.stop()
         self._end_all()
-        thread.join(timeout=10)
+        for thread in threads:
+            thread.join(timeout=10)
         return 0
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:

@@ -7,11 +7,9 @@ A running job beats every `heartbeat` seconds, which moves its deadline `orphan_
 from __future__ import annotations
 
 import logging
-import secrets
 import threading
 import time
 from dataclasses import replace
-from typing import Any
 
 import redis
 from rq.exceptions import NoSuchJobError
@@ -20,6 +18,7 @@ from rq.serializers import JSONSerializer
 
 from bot.errors import PreflightError
 from bot.queue.endings import FAILED, end, ending
+from bot.queue.lease import Lease
 from bot.queue.records import Record
 from bot.queue.room import Room
 
@@ -29,7 +28,6 @@ _MAX_TRIES = 1
 _FIRST_BEAT = 30.0
 """Seconds from a job's start to its first heartbeat: fork and imports, on a busy machine."""
 _WAITING = frozenset({JobStatus.QUEUED, JobStatus.SCHEDULED, JobStatus.DEFERRED})
-_RENEW = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('pexpire', KEYS[1], ARGV[2]) end return 0"
 
 
 class Sweeper:
@@ -37,14 +35,14 @@ class Sweeper:
 
     def __init__(self, room: Room) -> None:
         self._room = room
-        self._token = secrets.token_hex(16)
+        self._lease = Lease(room.client, room.keys.sweeper())
         self._stop = threading.Event()
 
     def run(self) -> None:
         """Until `stop`. A sweep that fails is logged and the next one comes."""
         while not self._stop.wait(self._room.settings.times.sweep):
             try:
-                if self._has_lease():
+                if self._lease.hold(3 * self._room.settings.times.sweep):
                     self.sweep(time.time())
             except (redis.RedisError, PreflightError) as error:
                 _log.warning("sweep put off: %s", error)
@@ -116,11 +114,3 @@ class Sweeper:
 
     def _has_beaten(self, job: Job) -> bool:
         return bool(job.args) and bool(self._room.client.exists(self._room.keys.heartbeat(str(job.args[0]))))
-
-    def _has_lease(self) -> bool:
-        client, key = self._room.client, self._room.keys.sweeper()
-        lease_ms = int(max(1.0, 3 * self._room.settings.times.sweep) * 1000)
-        if client.set(key, self._token, nx=True, px=lease_ms):
-            return True
-        renewed: Any = client.eval(_RENEW, 1, key, self._token, str(lease_ms))
-        return bool(renewed)

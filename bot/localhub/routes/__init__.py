@@ -68,6 +68,21 @@ def paged(items: Sequence[T], shape: Callable[[T], Json], *, wrap: str | None = 
     return answer
 
 
+def cursored(items: Sequence[T], number: Callable[[T], int], shape: Callable[[T], Json]) -> Response:
+    """One page of a list, newest first, that is walked by an opaque cursor: what is added at its top moves nothing."""
+    size = min(_number("per_page", 30), 100) or 30
+    cursor = request.args.get("cursor")
+    if cursor is not None:
+        if not cursor.startswith("v1_") or not cursor[3:].isdigit():
+            raise Refusal(422, "Invalid cursor")
+        items = [item for item in items if number(item) <= int(cursor[3:])]
+    answer = jsonify([shape(item) for item in items[:size]])
+    if len(items) > size:
+        query = urlencode(request.args.to_dict() | {"cursor": f"v1_{number(items[size])}"})
+        answer.headers["Link"] = f'<{hub().urls.root}{API_PREFIX}{request.path}?{query}>; rel="next"'
+    return answer
+
+
 def _link(page: int, relation: str) -> str:
     query = urlencode(request.args.to_dict() | {"page": str(page)})
     return f'<{hub().urls.root}{API_PREFIX}{request.path}?{query}>; rel="{relation}"'

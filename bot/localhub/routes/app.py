@@ -11,7 +11,7 @@ from bot.localhub.errors import Refusal, not_found
 from bot.localhub.limits import rate
 from bot.localhub.model import Delivery, Installation, Json
 from bot.localhub.payloads import people, repos
-from bot.localhub.routes import caller, hub, json_body, paged, service
+from bot.localhub.routes import caller, cursored, hub, json_body, paged, service
 
 routes = Blueprint("app", __name__)
 
@@ -88,7 +88,7 @@ def list_deliveries() -> Response:
     wanted = request.args.get("status")
     if wanted:
         found = [one for one in found if (200 <= one.status_code < 400) == (wanted == "success")]
-    return paged(found, webhooks.delivery_item)
+    return cursored(found, lambda one: one.id, webhooks.delivery_item)
 
 
 @routes.get("/app/hook/deliveries/<int:delivery_id>")

@@ -21,9 +21,12 @@ def list_pulls(owner: str, repo: str) -> Response:
     found = hub().pulls(repository(owner, repo))
     state = request.args.get("state", "open")
     base, head = request.args.get("base"), request.args.get("head")
+    key = "updated_at" if request.args.get("sort") == "updated" else "created_at"
+    is_rising = request.args.get("direction", "desc" if key == "updated_at" or "sort" not in request.args else "asc")
+    found = sorted(found, key=lambda one: (getattr(one, key), one.number), reverse=is_rising != "asc")
     chosen = [
         pull
-        for pull in reversed(found)
+        for pull in found
         if state in {"all", pull.state}
         and base in {None, pull.base_ref}
         and head in {None, f"{pull.head_owner.login}:{pull.head_ref}"}
