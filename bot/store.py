@@ -107,9 +107,9 @@ class Keys:
         """string (token), expiry of the lease: which supervisor looks for what never reached us."""
         return f"{self.space}:patrol"
 
-    def asked(self, delivery: str) -> str:
+    def redelivery(self, delivery: str) -> str:
         """hash (times, next), REDELIVERY_WINDOW: how often GitHub was asked to deliver this one again."""
-        return f"{self.space}:asked:{delivery}"
+        return f"{self.space}:redelivery:{delivery}"
 
     def walk(self) -> str:
         """string (GitHub's cursor), DAY: where the walk through failed deliveries goes on."""

@@ -82,7 +82,7 @@ class Redelivery:
 
     def _may_ask(self, guid: str, now: float) -> bool:
         """Counted before it is asked for: whatever dies in between, the number of times is bounded."""
-        client, key = self._room.client, self._room.keys.asked(guid)
+        client, key = self._room.client, self._room.keys.redelivery(guid)
         times, due = (float(value or 0) for value in client.hmget(key, "times", "next"))
         if now < due or times >= len(_WAITS):
             return False
