@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from analyzer.api import RuleFacts
 from bot.catalogue import all_rules
 from bot.cli.main import command_names, parser_for
+from bot.core.config_schema import config_schema
 from bot.render.help import command_help
 from estimator.schema import run_config_schema
 
@@ -22,6 +23,7 @@ def documents() -> Iterator[tuple[str, str]]:
         yield f"rules/{rule.code}.md", f"{_MADE.format(source=source)}\n\n{rule.page.strip()}\n"
     yield "rules/README.md", _table(rules)
     yield "cli.md", "\n".join(_command_line())
+    yield "preflight.schema.json", json.dumps(config_schema(), indent=2) + "\n"
     yield "run-config.schema.json", json.dumps(run_config_schema(), indent=2) + "\n"
 
 

@@ -15,6 +15,7 @@ from estimator import hardware
 from estimator.estimation import estimate
 from estimator.launch.base import Arg, LaunchConfig, Request, reader_for, readers
 from estimator.launch.cloud_files import on_cloud
+from estimator.launch.defaults import with_default_gpu
 from estimator.launch.places import find_file
 from estimator.report import Estimate
 from estimator.resolve.hydra_apps import with_hydra
@@ -153,7 +154,7 @@ def read(
         return ()
     try:
         found = reader.read(Request(path=path, content=content, files=files, labels=labels or {}))
-        return tuple(_whole(files, launch) for launch in found)
+        return tuple(with_default_gpu(_whole(files, launch), labels or {}) for launch in found)
     except PreflightError as error:
         (notes if notes is not None else []).append(Skipped(path, f"launch file not read: {error}"))
     except Exception as error:  # noqa: BLE001  boundary: one file must not hide the others, and the note is shown
@@ -195,7 +196,8 @@ def find(
     """The launches of `paths` (default: every launch file of the tree), or of one command line a person would type."""
     notes: list[Skipped] = []
     if command is not None:
-        configs = [_whole(files, config) for config in from_command(files, command, labels)]
+        found_there = from_command(files, command, labels)
+        configs = [with_default_gpu(_whole(files, config), labels or {}) for config in found_there]
         found = [launch for config in configs for launch in resolved(files, config, notes)]
         return Found(launches=tuple(distinct(found)), skipped=tuple(notes))
     found = []

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from bot.core.config import Config
     from bot.sources.selection import Selection
 
+_EXCLUDED = "excluded by the configuration"
 FILES_FOR_A_CHILD = 8
 """A child takes half a second to start, in which it could have looked at as many files."""
 
@@ -70,11 +72,13 @@ def run(args: argparse.Namespace) -> int:
 
     most_children, files = _num_children(args), places(args.save)
     selection = select(args.paths)
+    config = _config(selection)
+    selection = _without_excluded(selection, config, args.paths)
     num_children = min(most_children, args.jobs or 1 + len(selection.targets) // FILES_FOR_A_CHILD)
     _tell_extensions()
-    config = _config(selection)
     job = Job(root=selection.root, paths=selection.paths, targets=selection.targets, options=_options(args, config))
     report = analyze_in_children(job, num_children, cache_folder=None if args.no_cache else folder_for(selection.root))
+    report = _wanted(report, config)
     if args.fix or args.diff:
         changes = fixed(job, report, num_children, args.unsafe)
         if args.diff:
@@ -125,6 +129,22 @@ def _config(selection: Selection) -> Config:
     return config
 
 
+def _without_excluded(selection: Selection, config: Config, named: Sequence[str]) -> Selection:
+    """The selection without what the configuration excludes; a file that was named is said to be left out."""
+    from dataclasses import replace
+
+    from analyzer.findings import Skipped
+
+    gone = [path for path in selection.targets if not config.reviews(path)]
+    words = {os.path.abspath(word) for word in named}
+    said = [path for path in gone if os.path.abspath(selection.root / path) in words]
+    return replace(
+        selection,
+        targets=tuple(path for path in selection.targets if config.reviews(path)),
+        skipped=(*selection.skipped, *(Skipped(selection.shown(path), _EXCLUDED) for path in said)),
+    )
+
+
 def _options(args: argparse.Namespace, config: Config) -> Options:
     from analyzer.api import Options
     from analyzer.findings import Confidence
@@ -140,17 +160,27 @@ def _options(args: argparse.Namespace, config: Config) -> Options:
     )
 
 
+def _wanted(report: Report, config: Config) -> Report:
+    """The report as the configuration wants it: what it says of some paths only, and its severities."""
+    from dataclasses import replace
+
+    findings = tuple(
+        replace(item, severity=config.severity(item.rule, item.path) or item.severity)
+        for item in report.findings
+        if not config.ignores(item.rule, item.path)
+    )
+    return replace(report, findings=findings)
+
+
 def _finished(report: Report, selection: Selection, config: Config) -> Report:
     """The report with the paths a person here would type, the project's severities, and what was not even analysed."""
     from dataclasses import replace
 
     from bot.core.reports import once, renamed
 
-    shown = renamed(report, selection.shown)
-    severities = config.severities
-    findings = (replace(item, severity=severities.get(item.rule, item.severity)) for item in shown.findings)
+    shown = renamed(_wanted(report, config), selection.shown)
     skipped = (*selection.missing, *selection.skipped, *once(shown.skipped))
-    return replace(shown, findings=tuple(findings), skipped=skipped, busy=())
+    return replace(shown, skipped=skipped, busy=())
 
 
 def _exit_code(report: Report, selection: Selection, fail_on: str) -> int:

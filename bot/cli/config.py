@@ -1,33 +1,84 @@
-"""Check a configuration: `preflight config check [FILE]`.
+"""Check a configuration, or print its schema: `preflight config check [FILE]`, `preflight config schema`.
 
 Without FILE the first of .github/preflight.yml, .github/preflight.yaml and [tool.preflight] in pyproject.toml is read.
+Nothing is asked of GitHub: organisation defaults are not looked at unless --defaults names a copy of them.
+
+Exit code 2: there is a problem, or no configuration.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from bot.errors import InputError
+
+if TYPE_CHECKING:
+    from bot.core.config import Config
+    from bot.core.config_text import Problem
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
-    parser.add_argument("action", choices=("check",))
+    parser.add_argument("action", choices=("check", "schema"))
     parser.add_argument("file", nargs="?", metavar="FILE", help="the configuration (default: looked for here)")
+    parser.add_argument("--defaults", metavar="FILE", help="the owner's defaults, over which FILE is read")
+    parser.add_argument("--format", choices=("terminal", "json"), default="terminal")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print each problem with its line; 2 when there is one."""
-    from bot.core.config import CONFIG_PATHS, load
+    """Print each problem with its line, or the schema."""
+    if args.action == "schema":
+        from bot.core.config_schema import config_schema
 
-    names = (args.file,) if args.file else CONFIG_PATHS
-    path = next((Path(name) for name in names if Path(name).is_file()), None)
-    if path is None:
-        raise InputError(f"{args.file}: no such file" if args.file else f"none of {', '.join(CONFIG_PATHS)} is here")
-    _, problems = load(path.read_text(encoding="utf-8", errors="replace"), path.as_posix())
-    for problem in problems:
-        print(problem)
-    if not problems:
-        print(f"{path}: good")
-    return 2 if problems else 0
+        if args.file:
+            raise InputError("`config schema` takes no FILE")
+        print(json.dumps(config_schema(), indent=2))
+        return 0
+    path = _path(args.file)
+    defaults, problems = _read(Path(args.defaults), None) if args.defaults else (None, ())
+    config, own = _read(path, defaults)
+    found = (*problems, *own)
+    print(_json(path, config, found) if args.format == "json" else _lines(path, found))
+    return 2 if found else 0
+
+
+def _path(named: str | None) -> Path:
+    from bot.core.config import CONFIG_PATHS
+
+    names = (named,) if named else CONFIG_PATHS
+    found = next((Path(name) for name in names if Path(name).is_file()), None)
+    if found is None:
+        raise InputError(f"{named}: no such file" if named else f"none of {', '.join(CONFIG_PATHS)} is here")
+    return found
+
+
+def _read(path: Path, defaults: Config | None) -> tuple[Config, tuple[Problem, ...]]:
+    from bot.core.config import load
+
+    try:
+        text = path.read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+    return load(text, path.as_posix(), defaults)
+
+
+def _lines(path: Path, problems: tuple[Problem, ...]) -> str:
+    return "\n".join(map(str, problems)) if problems else f"{path}: good"
+
+
+def _json(path: Path, config: Config, problems: tuple[Problem, ...]) -> str:
+    from dataclasses import asdict
+
+    from bot.core.plan_json import config_to_json
+
+    document = {
+        "version": 1,
+        "path": path.as_posix(),
+        "valid": not problems,
+        "problems": [asdict(problem) for problem in problems],
+        "config": config_to_json(config),
+    }
+    return json.dumps(document, indent=2)

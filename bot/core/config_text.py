@@ -84,26 +84,47 @@ class Section:
         self.complain(key, f"{_shown(value)} is not a whole number from {least} to {most}; {default} holds")
         return default
 
-    def file(self, key: str) -> str:
-        """The path of a file inside the repository; empty, with a problem, for anything else."""
+    def file(self, key: str, default: str = "") -> str:
+        """The path of a file inside the repository; the default, with a problem, for anything else."""
         value = self._get(key)
         if value is None:
-            return ""
+            return default
         if isinstance(value, str) and not value.startswith("/") and ".." not in value.split("/") and "\0" not in value:
             return value
         self.complain(key, "a path inside the repository is wanted here; it is left out")
-        return ""
+        return default
 
-    def texts(self, key: str) -> tuple[str, ...]:
+    def texts(self, key: str, default: tuple[str, ...] = ()) -> tuple[str, ...]:
         """A list of words (one word alone counts as a list of one)."""
         value = self._get(key)
         items = value if isinstance(value, list) else [value]
         if value is None:
-            return ()
+            return default
         if all(isinstance(item, str) for item in items):
             return tuple(cast("list[str]", items))
         self.complain(key, "a list of words is wanted here; it is left out")
-        return ()
+        return default
+
+    def has(self, key: str) -> bool:
+        """Whether the key is given, with something in it."""
+        return self._get(key) is not None
+
+    def sections(self, key: str, most: int) -> tuple[Section, ...]:
+        """A list of sections, at most `most` of them."""
+        value = self._get(key)
+        if value is None:
+            return ()
+        if not isinstance(value, list) or not all(isinstance(item, Section) for item in value):
+            self.complain(key, "a list of sections (`- match: …`) is wanted here; it is left out")
+            return ()
+        if len(value) > most:
+            self.complain(key, f"more than {most} entries; the first {most} hold")
+        return tuple(cast("list[Section]", value[:most]))
+
+    @property
+    def line(self) -> int:
+        """The first line that it has keys on."""
+        return min((line for line in self.lines.values() if line), default=0)
 
     def all_texts(self) -> dict[str, str]:
         """Every key of this section with its word."""
@@ -224,7 +245,7 @@ def _read_toml(text: str, path: str, problems: list[Problem]) -> Section | None:
 
 
 def _toml_section(table: Mapping[str, Any], text: str, path: str, problems: list[Problem], prefix: str) -> Section:
-    lines = {key: _toml_line(text, key) for key in table}
+    lines = {key: _toml_line(text, prefix, key) for key in table}
     values = {key: _toml_value(value, text, path, problems, f"{prefix}{key}.") for key, value in table.items()}
     return Section(path, values, lines, problems, prefix)
 
@@ -237,8 +258,14 @@ def _toml_value(value: Any, text: str, path: str, problems: list[Problem], prefi
     return value if isinstance(value, str) else str(value)
 
 
-def _toml_line(text: str, key: str) -> int:
-    """The first line after ``[tool.preflight`` that mentions `key`: TOML parsers keep no positions."""
-    start = max(text.find("[tool.preflight"), 0)
-    match = re.compile(rf"^[^#\n]*\b{re.escape(key)}\b", re.MULTILINE).search(text, start)
-    return text.count("\n", 0, match.start()) + 1 if match else 0
+def _toml_line(text: str, prefix: str, key: str) -> int:
+    """The first line that gives `key` below its table's header: TOML parsers keep no positions."""
+    parent = re.escape(f"tool.preflight.{prefix}".rstrip("."))
+    header = re.compile(rf"^\[\[?\s*{parent}\s*\]", re.MULTILINE).search(text)
+    start = header.end() if header else max(text.find("[tool.preflight"), 0)
+    name = rf"[\"']?{re.escape(key)}[\"']?"
+    given = re.compile(
+        rf"^\s*(?:[\w.\"'-]+\.)?{name}\s*=|^\[\[?\s*{parent}\.{name}|^[^#\n]*\b{re.escape(key)}\b", re.MULTILINE
+    )
+    match = given.search(text, start)
+    return text.count("\n", 0, match.start() + len(match[0]) - len(match[0].lstrip())) + 1 if match else 0

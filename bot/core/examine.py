@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -90,7 +89,9 @@ def _code(given: ReviewInput, engines: Engines) -> Code:
     targets = [
         file.path
         for file in given.snapshot.changed_files
-        if file.status not in {"removed", "unchanged"} and file.path.endswith((".py", ".ipynb"))
+        if file.status not in {"removed", "unchanged"}
+        and file.path.endswith((".py", ".ipynb"))
+        and given.config.reviews(file.path)
     ]
     left_out = tuple(Skipped(path, reason) for path, reason in given.skip.items() if path in targets)
     targets = [path for path in targets if path not in given.skip]
@@ -100,7 +101,7 @@ def _code(given: ReviewInput, engines: Engines) -> Code:
     head = engines.analyze(head_tree, targets, options) if targets else _NOTHING
     base = _at_base(head, given.base, moved, options, engines)
     new = _unknown(introduced(head, base, head_tree.read, given.base.read, moved), given, head_tree, moved)
-    new = [_with_severity(item, config) for item in new]
+    new = [_with_severity(item, config) for item in new if not config.ignores(item.rule, item.path)]
     return Code(
         findings=tuple(item for item in new if item.confidence.rank >= config.min_confidence.rank),
         possible=tuple(item for item in new if item.confidence.rank < config.min_confidence.rank),
@@ -132,7 +133,7 @@ def _at_base(head: Report, tree: Tree, moved: Mapping[str, str], options: Option
 
 
 def _with_severity(finding: Finding, config: Config) -> Finding:
-    wanted = config.severities.get(finding.rule)
+    wanted = config.severity(finding.rule, finding.path)
     return replace(finding, severity=wanted) if wanted else finding
 
 
@@ -140,8 +141,7 @@ def _memory(given: ReviewInput, engines: Engines) -> Memory:
     changed = {file.path for file in given.snapshot.changed_files if file.status != "unchanged"}
     changed |= {file.previous_path for file in given.snapshot.changed_files if file.previous_path}
     impacts = engines.affected(given.base, WithoutFiles(given.head, given.skip), changed, given.config.targets)
-    globs = given.config.launch
-    kept = tuple(impact for impact in impacts if not globs or any(fnmatch.fnmatch(impact.path, glob) for glob in globs))
+    kept = tuple(impact for impact in impacts if given.config.looks_at_launch(impact.path))
     findings = (engines.impact_finding(impact) for impact in kept)
     notes: tuple[Skipped, ...] = getattr(impacts, "notes", ())
     return Memory(impacts=kept, findings=tuple(item for item in findings if item is not None), notes=notes)

@@ -11,7 +11,7 @@ from dataclasses import asdict
 from typing import Any
 
 from analyzer.findings import Confidence, Severity
-from bot.core.config import Config
+from bot.core.config import Config, PathRule
 from bot.core.config_text import Problem
 from bot.core.plan import Annotation, CheckOutcome, Plan, ReviewComment
 from bot.core.review_input import MemoryTree, ReviewInput
@@ -111,6 +111,8 @@ def config_to_json(config: Config) -> dict[str, Any]:
         "targets": dict(config.targets),
         "default_targets": list(config.default_targets),
         "launch": list(config.launch),
+        "exclude": list(config.exclude),
+        "paths": [_path_rule_to_json(rule) for rule in config.paths],
         "on_failure": config.on_failure,
         "baseline": config.baseline,
     }
@@ -127,5 +129,29 @@ def config_from_json(document: Mapping[str, Any]) -> Config:
             "min_confidence": Confidence(document["min_confidence"]),
             "default_targets": tuple(document["default_targets"]),
             "launch": tuple(document["launch"]),
+            "exclude": tuple(document["exclude"]),
+            "paths": tuple(map(_path_rule_from_json, document["paths"])),
         }
+    )
+
+
+def _path_rule_to_json(rule: PathRule) -> dict[str, Any]:
+    severities = rule.severities
+    return {
+        "match": list(rule.match),
+        "code": rule.code,
+        "memory": rule.memory,
+        "ignore": None if rule.ignore is None else sorted(rule.ignore),
+        "severities": None if severities is None else {code: item.value for code, item in severities.items()},
+    }
+
+
+def _path_rule_from_json(document: Mapping[str, Any]) -> PathRule:
+    ignore, severities = document["ignore"], document["severities"]
+    return PathRule(
+        match=tuple(document["match"]),
+        code=document["code"],
+        memory=document["memory"],
+        ignore=None if ignore is None else frozenset(ignore),
+        severities=None if severities is None else {code: Severity(value) for code, value in severities.items()},
     )

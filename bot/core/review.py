@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Literal
 
-from analyzer.findings import Finding
-from bot.core.config import CONFIG_PATHS, Mode, load
+from analyzer.findings import Finding, Severity
+from bot.core.config import CONFIG_PATHS, Config, load
 from bot.core.config_text import Problem
 from bot.core.details import details
 from bot.core.examine import Code, Engines, Failed, Memory, examine_code, examine_memory
@@ -85,12 +86,12 @@ def _code_check(
     title, summary, text = code_texts(code, mine, tuple(problems), given.snapshot, links)
     return CheckOutcome(
         name=CODE_CHECK,
-        conclusion=conclusion(state, config.code, config),
+        conclusion=conclusion(state, config.strictest("code", _bad(code.findings)), config),
         state=state,
         title=limits.title(title),
         summary=limits.check_text(summary),
         text=limits.check_text(text),
-        annotations=_annotations(mine, config.code),
+        annotations=_annotations(mine, "code", config),
     )
 
 
@@ -102,22 +103,29 @@ def _memory_check(given: ReviewInput, memory: Memory | Failed, placed: Iterable[
         return CheckOutcome(name=MEMORY_CHECK, conclusion=end, state="failed", title=title, summary=summary)
     mine = [item for item in placed if item.finding in memory.findings]
     state = memory_state(impact.verdict for impact in memory.impacts if impact.head is not None)
+    too_large = [impact.path for impact in memory.impacts if impact.verdict == "exceeds"]
     title, summary, text = memory_texts(memory.impacts, memory.notes, links)
     return CheckOutcome(
         name=MEMORY_CHECK,
-        conclusion=conclusion(state, config.memory, config),
+        conclusion=conclusion(state, config.strictest("memory", too_large), config),
         state=state,
         title=limits.title(title),
         summary=limits.check_text(summary),
         text=limits.check_text(text),
-        annotations=_annotations(mine, config.memory),
+        annotations=_annotations(mine, "memory", config),
     )
 
 
-def _annotations(placed: Iterable[Placed], mode: Mode) -> tuple[Annotation, ...]:
+def _bad(findings: Iterable[Finding]) -> list[str]:
+    """The paths of what may fail the check."""
+    return [finding.path for finding in findings if finding.severity is Severity.ERROR]
+
+
+def _annotations(placed: Iterable[Placed], check: Literal["code", "memory"], config: Config) -> tuple[Annotation, ...]:
     """Under `advisory` only what has no comment; otherwise everything, as loud as the mode allows."""
+    modes = [(item, config.mode(check, item.finding.path)) for item in placed]
     return tuple(
         annotation(item.finding, level(item.finding.severity, mode))
-        for item in placed
+        for item, mode in modes
         if mode != "advisory" or item.where not in {"comment", "said before"}
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from analyzer.findings import Confidence, Severity
-from bot.core.config import Config, find, load
+from bot.core.config import OWNER_PATHS, Config, PathRule, find, load
 
 GOOD = """\
 mode: {code: block, memory: warn}
@@ -79,3 +79,113 @@ def test_toml_holds_the_same_settings() -> None:
 def test_the_first_file_that_speaks_of_us_is_read() -> None:
     assert find({"pyproject.toml": TOML.encode()}.get)[0].code == "block"
     assert find({"pyproject.toml": b"[tool.x]\n"}.get) == (Config(), ())
+
+
+PATHS = """\
+mode: {code: warn}
+rules: {severity: {PF101: warning}}
+exclude: [third_party/]
+default_targets: [A100-40GB, H100-80GB]
+paths:
+  - match: research/**
+    mode: {code: advisory, memory: warn}
+    rules: {ignore: [PF402], severity: {PF101: note}}
+  - match: [research/prod/**, "*.slurm"]
+    mode: {code: block}
+    rules: {ignore: []}
+"""
+
+
+def test_paths_say_what_holds_where_and_the_last_match_wins() -> None:
+    config, problems = load(PATHS, "x.yml")
+    assert problems == ()
+    assert [config.mode("code", path) for path in ("a.py", "research/a.py", "research/prod/a.py")] == [
+        "warn",
+        "advisory",
+        "block",
+    ]
+    assert config.mode("memory", "research/prod/a.slurm") == "warn", "an entry that says nothing leaves the one before"
+    assert (config.ignores("PF402", "research/a.py"), config.ignores("PF402", "research/prod/a.py")) == (True, False)
+    assert config.ignores("PF101", "third_party/x/a.py")
+    assert config.severity("PF101", "research/prod/a.py") is Severity.NOTE
+    assert config.severity("PF101", "a.py") is Severity.WARNING
+    assert config.severity("PF402", "a.py") is None
+    assert config.strictest("code", ["a.py", "research/prod/a.py"]) == "block"
+    assert config.strictest("code", []) == "warn"
+    assert config.targets == {"": "A100-40GB,H100-80GB"}
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "words"),
+    [
+        ("paths: research\n", 1, "a list of sections"),
+        ("paths:\n  - mode: {code: block}\n", 2, "needs globs"),
+        ("paths:\n  - match: a\n    mode: {cod: block}\n", 3, "did you mean 'code'"),
+        ("paths:\n  - match: a\n    rules: {ignore: [PF1O1]}\n", 3, "no rule 'PF1O1'"),
+        ("paths:\n  - math: a\n", 2, "did you mean 'match'"),
+        ("paths:\n  - match: '!a'\n", 2, "do not begin with !"),
+        ("exclude: ['', a]\n", 1, "others are left out"),
+    ],
+)
+def test_a_problem_below_paths_has_its_line(text: str, line: int, words: str) -> None:
+    _, problems = load(text, "x.yml")
+    assert (problems[0].line, words in problems[0].message) == (line, True), problems
+
+
+def test_a_mode_that_is_none_never_weakens_a_path() -> None:
+    config, problems = load("mode: {code: block}\npaths:\n  - {match: a, mode: {code: blokc}}\n", "x.yml")
+    assert config.mode("code", "a/b.py") == "block"
+    assert "block holds" in problems[0].message
+
+
+def test_the_repository_wins_over_its_owner() -> None:
+    owner = """\
+mode: {code: block, memory: warn}
+rules: {ignore: [PF402], severity: {PF101: note, PF102: note}}
+targets: {long: A100-40GB, short: T4}
+default_targets: [H100-80GB]
+paths: [{match: "*.py", mode: {code: advisory}}]
+"""
+    defaults, _ = find({"preflight.yml": owner.encode()}.get, places=OWNER_PATHS)
+    own = """\
+mode: {memory: block}
+rules: {severity: {PF102: error}}
+targets: {short: L4}
+paths: [{match: a.py, mode: {code: warn}}]
+"""
+    config, problems = load(own, "x.yml", defaults)
+    assert problems == ()
+    assert (config.code, config.memory, config.ignore) == ("block", "block", frozenset({"PF402"}))
+    assert config.severities == {"PF101": Severity.NOTE, "PF102": Severity.ERROR}
+    assert config.targets == {"long": "A100-40GB", "short": "L4", "": "H100-80GB"}
+    assert [config.mode("code", path) for path in ("a.py", "b.py", "c.sh")] == ["warn", "advisory", "block"]
+    assert config.paths == (
+        PathRule(match=("*.py",), code="advisory"),
+        PathRule(match=("a.py",), code="warn"),
+    )
+    assert load("rules: {ignore: []}\n", "x.yml", defaults)[0].ignore == frozenset(), "an empty list is a choice"
+
+
+def test_unreadable_text_leaves_the_owners_defaults() -> None:
+    defaults = Config(code="block")
+    assert load("a: [\n", "x.yml", defaults)[0] == defaults
+
+
+def test_toml_lines_are_those_of_the_right_table() -> None:
+    text = """\
+[tool.other]
+code = "x"
+[tool.preflight]
+# code is advisory by default
+min_confidence = "likely"
+[[tool.preflight.paths]]
+match = ["a/**"]
+mode = { code = "loud" }
+[tool.preflight.mode]
+code = "shout"
+"""
+    _, problems = load(text, "pyproject.toml")
+    assert [(item.line, item.message.partition(":")[0]) for item in problems] == [
+        (8, "paths.mode.code"),
+        (10, "mode.code"),
+    ]
