@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import socket
 import time
@@ -41,12 +42,26 @@ class Aliases:
             path = "/graphql"
         environ["localhub.is_api"] = path.startswith(API_PREFIX + "/")
         path = path.removeprefix(API_PREFIX)
+        moved = self._service.hub.moved(path)
+        if moved is not None:
+            return self._redirect(environ, start_response, moved)
         by_id = _BY_ID.match(path)
         if by_id:
             repo = self._service.hub.rows.repositories.get(int(by_id[1]))
             path = f"/repos/{repo.full_name if repo else 'nobody/nothing'}{path[by_id.end() :]}"
         environ["PATH_INFO"] = path
         return self._inner(environ, start_response)
+
+    def _redirect(self, environ: WSGIEnvironment, start_response: StartResponse, path: str) -> Iterable[bytes]:
+        """A renamed repository: 301 for what is read, 307 for what is written, both by the repository's id."""
+        query = f"?{environ['QUERY_STRING']}" if environ.get("QUERY_STRING") else ""
+        url = f"{self._service.hub.urls.root}{API_PREFIX}{path}{query}"
+        status = "301 Moved Permanently" if environ["REQUEST_METHOD"] == "GET" else "307 Temporary Redirect"
+        body = json.dumps({"message": status[4:], "url": url}).encode()
+        environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
+        headers = [("Location", url), ("Content-Type", "application/json"), ("Content-Length", str(len(body)))]
+        start_response(status, headers)
+        return [body]
 
 
 def create_app(service: Service) -> Flask:
@@ -90,6 +105,8 @@ def _guarded(service: Service, endpoint: str, view: Callable[..., Any]) -> Calla
         fault = service.faults.take(request.method, request.path)
         if fault is not None and fault.kind == "delay":
             time.sleep(fault.seconds)
+        if fault is not None and not fault.perform:
+            _act(fault)
         if fault is not None and fault.kind == "status" and not fault.perform:
             return _record(service, body, _made_by(fault), is_fault=True)
         answer = _record(service, body, _answer(service, endpoint, view, arguments))
@@ -97,9 +114,18 @@ def _guarded(service: Service, endpoint: str, view: Callable[..., Any]) -> Calla
             return _record(service, body, _made_by(fault), is_fault=True)
         if fault is not None and fault.kind == "lose":
             _hang_up()
+        if fault is not None and fault.kind == "late":
+            time.sleep(fault.seconds)
+        if fault is not None and fault.perform:
+            _act(fault)
         return answer
 
     return call
+
+
+def _act(fault: Fault) -> None:
+    if fault.kind == "call" and fault.action is not None:
+        fault.action(int(request.environ.get("REMOTE_PORT") or 0))
 
 
 def _answer(service: Service, endpoint: str, view: Callable[..., Any], arguments: dict[str, Any]) -> Response:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-Kind = Literal["status", "lose", "delay"]
+Kind = Literal["status", "lose", "delay", "late", "call"]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -15,7 +16,9 @@ class Fault:
     """`path` is a regular expression searched in the API path (without its prefix). `skip` lets that many through.
 
     ``status``: answer `status` (when `perform`, only after doing what was asked); ``lose``: do it, then close the
-    connection without an answer; ``delay``: wait `seconds` first.
+    connection without an answer; ``delay``: wait `seconds` first; ``late``: do it, then wait `seconds` before the
+    answer; ``call``: do `action` with the caller's TCP port before the request is looked at (when `perform`: after it
+    was done, before it is answered), then go on. `action` is for those who run the hub inside their own process.
     """
 
     kind: Kind
@@ -28,6 +31,7 @@ class Fault:
     seconds: float = 0.0
     headers: dict[str, str] = field(default_factory=dict)
     body: dict[str, Any] = field(default_factory=lambda: {"message": "Server Error"})
+    action: Callable[[int], object] | None = None
     hits: int = 0
 
     def matches(self, method: str, path: str) -> bool:

@@ -162,7 +162,9 @@ class Query:
 
     def repository(self, info: Any, owner: str, name: str, followRenames: bool = True) -> Any:  # noqa: N803
         """A repository by name."""
+        renamed = self._hub.renamed(f"{owner}/{name}") if followRenames else None
         try:
+            owner, name = renamed.full_name.split("/") if renamed else (owner, name)
             return RepositoryNode(self._hub, self._caller, repository_for(self._hub, self._caller, owner, name))
         except Refusal:
             raise _not_found(f"a Repository with the name '{owner}/{name}'") from None

@@ -128,6 +128,21 @@ def delete_fork(service: Service, pull: Pull) -> None:
     pull.head_repo = None
 
 
+def delete_branch(service: Service, repo: Repository, branch: str, sender: Account) -> None:
+    """Delete a branch; GitHub closes the pull requests that come from it."""
+    if branch not in repo.git.branches():
+        raise not_found()
+    repo.git.set_ref(f"refs/heads/{branch}", None)
+    for pull in [one for one in service.hub.rows.issues.values() if isinstance(one, Pull)]:
+        if pull.state == "open" and pull.head_repo is repo and pull.head_ref == branch:
+            change_state(service, pull, "closed", sender)
+
+
+def rename(service: Service, repo: Repository, name: str) -> None:
+    """Give a repository another name."""
+    service.hub.rename(repo, name)
+
+
 StateAction = Literal["closed", "reopened", "converted_to_draft", "ready_for_review"]
 
 

@@ -74,6 +74,7 @@ class Hub:
         self.lock = threading.RLock()
         self.rows = Tables()
         self._ids = itertools.count(1001)
+        self._old_names: dict[str, int] = {}
         self._diffs: OrderedDict[tuple[Path, str, str], list[FileChange]] = OrderedDict()
 
     def new_id(self) -> int:
@@ -140,6 +141,11 @@ class Hub:
         self.rows.repositories[repo.id] = repo
         return repo
 
+    def rename(self, repo: Repository, name: str) -> None:
+        """Another name; the old one goes on redirecting until somebody takes it."""
+        self._old_names[repo.full_name.lower()] = repo.id
+        repo.name = name
+
     # --- finding things ----------------------------------------------------------------------------------------
 
     def repository(self, owner: str, name: str) -> Repository:
@@ -149,6 +155,23 @@ class Hub:
             if repo.full_name.lower() == wanted:
                 return repo
         raise not_found()
+
+    def renamed(self, full_name: str) -> Repository | None:
+        """The repository that had this name, unless another has it now."""
+        repo_id = self._old_names.get(full_name.lower())
+        if repo_id is None or any(
+            repo.full_name.lower() == full_name.lower() for repo in self.rows.repositories.values()
+        ):
+            return None
+        return self.rows.repositories.get(repo_id)
+
+    def moved(self, path: str) -> str | None:
+        """Where the API path of a repository's old name is now."""
+        parts = path.split("/", 4)
+        if len(parts) < 4 or parts[1] != "repos":
+            return None
+        repo = self.renamed(f"{parts[2]}/{parts[3]}")
+        return None if repo is None else "/".join([f"/repositories/{repo.id}", *parts[4:]])
 
     def issue(self, repo: Repository, number: int) -> Issue:
         """An issue or a pull request by its number."""

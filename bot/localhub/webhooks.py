@@ -9,7 +9,8 @@ import queue
 import threading
 import time
 import uuid
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Literal
 
 import requests
 
@@ -19,6 +20,9 @@ from bot.localhub.payloads import checks, people, pulls, repos
 from bot.localhub.state import Hub
 
 TIMEOUT_SECONDS = 10
+LATE_SECONDS = 2.0
+Fate = Literal["lose", "fail", "late", "twice"]
+"""What may become of a delivery: no trace of it at all, no attempt, after others that came later, or two attempts."""
 # Sent to every app, whatever it subscribed to.
 _ALWAYS = {"ping", "installation", "installation_repositories"}
 
@@ -28,6 +32,7 @@ class Dispatcher:
 
     def __init__(self, hub: Hub) -> None:
         self.hub = hub
+        self.mischief: Callable[[Delivery], Fate | None] | None = None
         self._queue: queue.Queue[tuple[Delivery, threading.Event] | None] = queue.Queue()
         self._thread = threading.Thread(target=self._run, name="localhub-webhooks", daemon=True)
         self._thread.start()
@@ -40,8 +45,20 @@ class Dispatcher:
     def send(self, delivery: Delivery) -> threading.Event:
         """Queue one delivery; the event is set when it was attempted."""
         done = threading.Event()
+        fate = self.mischief(delivery) if self.mischief is not None and not delivery.is_redelivery else None
+        if fate == "lose":
+            done.set()
+            return done
         self.hub.rows.deliveries[delivery.id] = delivery
-        self._queue.put((delivery, done))
+        if fate == "fail":
+            delivery.status, delivery.status_code = "failed to connect to host", 502
+            done.set()
+        elif fate == "late":
+            threading.Timer(LATE_SECONDS, self._queue.put, [(delivery, done)]).start()
+        else:
+            self._queue.put((delivery, done))
+        if fate == "twice":
+            self._queue.put((delivery, threading.Event()))
         return done
 
     def announce(self, event: str, repo: Repository, payload: Json, app: App | None = None) -> list[Delivery]:

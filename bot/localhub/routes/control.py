@@ -100,6 +100,21 @@ def push(owner: str, repo: str) -> Response:
     return jsonify({"sha": sha})
 
 
+@routes.delete("/repos/<owner>/<repo>/branches/<path:branch>")
+def delete_branch(owner: str, repo: str, branch: str) -> tuple[str, int]:
+    with hub().lock:
+        people.delete_branch(service(), _repo(owner, repo), branch, _user(json_body()))
+    return "", 204
+
+
+@routes.post("/repos/<owner>/<repo>/rename")
+def rename(owner: str, repo: str) -> Response:
+    with hub().lock:
+        found = _repo(owner, repo)
+        people.rename(service(), found, _needed(json_body(), "name"))
+        return jsonify(repos.repository(hub().urls, found))
+
+
 @routes.post("/repos/<owner>/<repo>/forks")
 def fork(owner: str, repo: str) -> tuple[Response, int]:
     with hub().lock:
@@ -246,8 +261,8 @@ def redeliver(delivery_id: int) -> Response:
 @routes.post("/faults")
 def add_fault() -> tuple[Response, int]:
     body = json_body()
-    unknown = set(body) - set(Fault.__slots__) | ({"hits"} & set(body))
-    if unknown or body.get("kind") not in {"status", "lose", "delay"}:
+    unknown = set(body) - set(Fault.__slots__) | ({"hits", "action"} & set(body))
+    if unknown or body.get("kind") not in {"status", "lose", "delay", "late"}:
         raise Refusal(422, f"not a fault: {sorted(unknown) or body.get('kind')}")
     service().faults.add(Fault(**body))
     return jsonify({}), 201
