@@ -93,6 +93,13 @@ class WorkerSettings:
     """TLS: True, or the path of a CA file (self-signed GHES)."""
     pace: Pace
     times: WorkerTimes
+    previous_key: Secret | None = None
+    """While the private key is rotated: signs where GitHub refuses the other, verifies what it signed before."""
+
+    @property
+    def private_keys(self) -> tuple[Secret, ...]:
+        """The current key, and while rotating the previous one."""
+        return (self.private_key, *([self.previous_key] if self.previous_key else []))
 
 
 def web_settings(environment: Mapping[str, str]) -> WebSettings:
@@ -111,9 +118,7 @@ def web_settings(environment: Mapping[str, str]) -> WebSettings:
 
 def worker_settings(environment: Mapping[str, str]) -> WorkerSettings:
     """Raises `InputError`, naming the variable, for one that is missing or no good."""
-    key = _required(environment, "PREFLIGHT_PRIVATE_KEY").replace("\\n", "\n")
-    if "PRIVATE KEY-----" not in key:
-        raise InputError("PREFLIGHT_PRIVATE_KEY: not a PEM private key (the file GitHub gave for the app)")
+    previous = _find(environment, "PREFLIGHT_PRIVATE_KEY_PREVIOUS")
     api_url = environment.get("GITHUB_API_URL", "").strip() or "https://api.github.com"
     if not api_url.startswith(("https://", "http://")):
         raise InputError(f"GITHUB_API_URL: not an http(s) address: {api_url!r}")
@@ -121,7 +126,8 @@ def worker_settings(environment: Mapping[str, str]) -> WorkerSettings:
         redis_url=redis_url(environment),
         namespace=_namespace(environment),
         app_id=_required(environment, "PREFLIGHT_APP_ID"),
-        private_key=Secret(key),
+        private_key=_key("PREFLIGHT_PRIVATE_KEY", _required(environment, "PREFLIGHT_PRIVATE_KEY")),
+        previous_key=_key("PREFLIGHT_PRIVATE_KEY_PREVIOUS", previous) if previous else None,
         api_url=api_url.rstrip("/"),
         verify=environment.get("PREFLIGHT_CA_FILE") or True,
         pace=Pace(
@@ -177,6 +183,13 @@ def _required(environment: Mapping[str, str], name: str) -> str:
     if not value:
         raise InputError(f"{name} (or {name}_FILE) is not set")
     return value
+
+
+def _key(name: str, value: str) -> Secret:
+    key = value.replace("\\n", "\n")
+    if "PRIVATE KEY-----" not in key:
+        raise InputError(f"{name}: not a PEM private key (the file GitHub gave for the app)")
+    return Secret(key)
 
 
 def _strong(name: str, value: str) -> Secret:

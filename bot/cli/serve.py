@@ -30,7 +30,7 @@ def run(args: argparse.Namespace) -> int:
     from bot.web.app import create_app
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    settings = web_settings(os.environ)  # a missing secret refuses to start here, not in a worker
+    web_settings(os.environ)  # a missing secret refuses to start here, not in a worker
 
     class Receiver(BaseApplication):  # type: ignore[misc]
         """Not gunicorn's command line: that puts the working directory on the import path."""
@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
                     self.cfg.set(name, value)
 
         def load(self) -> object:
-            return create_app(settings)
+            return create_app()
 
     Receiver().run()
     return 0

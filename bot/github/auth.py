@@ -9,20 +9,22 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import logging
 import time
 from datetime import datetime
 from typing import Any
 
-from cryptography.fernet import Fernet, InvalidToken
+from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 from github import Auth
 
 from bot.errors import InputError
 from bot.github.errors import Gone, Invalid, NotFound
 from bot.github.retry import Api
-from bot.keys import TOKENS, derived
+from bot.keys import TOKENS, all_derived
 from bot.settings import WorkerSettings
 from bot.store import DAY, Client, Keys
 
+_log = logging.getLogger("preflight.github")
 PERMISSIONS = {
     "metadata": "read",
     "contents": "read",
@@ -36,6 +38,22 @@ READING = {"metadata": "read", "pull_requests": "read", "checks": "read"}
 _EARLY = 300  # seconds before GitHub's expiry
 
 
+class AppSigner:
+    """The app's JWT. After a 401 it goes on with the other private key: one that GitHub does not know (any more), or
+    not yet, must not stop a worker while keys are rotated."""
+
+    def __init__(self, settings: WorkerSettings) -> None:
+        app_id: int | str = int(settings.app_id) if settings.app_id.isdecimal() else settings.app_id
+        self._auths = [Auth.AppAuth(app_id, key.reveal()) for key in settings.private_keys]
+
+    def auth(self, is_refused: bool) -> Auth.AppAuth:
+        """The credential to use now."""
+        if is_refused and len(self._auths) > 1:
+            _log.warning("GitHub refused the app's private key: going on with the other one")
+            self._auths.append(self._auths.pop(0))
+        return self._auths[0]
+
+
 class AppCredentials:
     """Gives tokens; nothing else of the app's identity leaves this class."""
 
@@ -43,11 +61,9 @@ class AppCredentials:
         self._settings = settings
         self._client = client
         self._keys = keys
-        secret = settings.private_key.reveal()
-        app_id: int | str = int(settings.app_id) if settings.app_id.isdecimal() else settings.app_id
-        auth = Auth.AppAuth(app_id, secret)
-        self.api = Api(lambda fresh: auth, settings.api_url, verify=settings.verify)
-        self._fernet = Fernet(base64.urlsafe_b64encode(derived(settings.private_key, TOKENS)))
+        self.api = Api(AppSigner(settings).auth, settings.api_url, verify=settings.verify)
+        keys_of_ours = all_derived(settings.private_keys, TOKENS)
+        self._fernet = MultiFernet([Fernet(base64.urlsafe_b64encode(key)) for key in keys_of_ours])
 
     def installation(self, installation_id: int, repo_id: int, *, fresh: bool = False) -> Auth.Token:
         """A token for one repository of an installation; `fresh` skips the cache."""

@@ -11,6 +11,7 @@ from bot.redact import install_redaction
 from bot.settings import WebSettings, web_settings
 from bot.store import Keys, connect
 from bot.web import health, webhook
+from bot.web.secrets import WebhookSecrets
 
 _REDIS_TIMEOUT = 2.0
 """Seconds. GitHub hangs up after 10: a Redis that is gone must be a quick 503, which can be redelivered."""
@@ -18,12 +19,15 @@ _REDIS_TIMEOUT = 2.0
 
 def create_app(settings: WebSettings | None = None) -> Flask:
     """The application. Without `settings` they are read from the environment; a missing secret is an `InputError`."""
-    settings = settings or web_settings(os.environ)
+    secrets = None
+    if settings is None:
+        settings = web_settings(os.environ)
+        secrets = WebhookSecrets(settings.webhook_secrets, lambda: web_settings(os.environ).webhook_secrets)
     install_redaction(logging.getLogger())
     app = Flask("preflight", static_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = webhook.MAX_BODY_BYTES + 1  # a chunked body is cut there without an error
     client = connect(settings.redis_url, timeout=_REDIS_TIMEOUT)
     keys = Keys(settings.namespace)
-    app.register_blueprint(webhook.blueprint(settings, client, keys))
+    app.register_blueprint(webhook.blueprint(settings, client, keys, secrets))
     app.register_blueprint(health.blueprint(client, keys))
     return app

@@ -23,6 +23,7 @@ from bot.queue.claims import AlreadyAccepted, BeingAccepted, is_delivery_id
 from bot.queue.enqueue import Enqueuer
 from bot.settings import Secret, WebSettings
 from bot.store import Client, Keys
+from bot.web.secrets import WebhookSecrets
 
 MAX_BODY_BYTES = 25 * 1024 * 1024
 """GitHub does not send a larger payload at all."""
@@ -43,18 +44,25 @@ def signature_is_right(body: bytes, header: str | None, secrets: Sequence[Secret
     return right
 
 
-def blueprint(settings: WebSettings, client: Client, keys: Keys) -> Blueprint:
+def blueprint(settings: WebSettings, client: Client, keys: Keys, secrets: WebhookSecrets | None = None) -> Blueprint:
     """The route, bound to its settings and Redis."""
     routes = Blueprint("webhook", __name__)
-    receiver = _Receiver(settings, Enqueuer(client, keys))
+    receiver = _Receiver(settings, Enqueuer(client, keys), secrets or WebhookSecrets(settings.webhook_secrets))
     routes.add_url_rule("/webhook", "receive", receiver.receive, methods=["POST"])
     return routes
 
 
 class _Receiver:
-    def __init__(self, settings: WebSettings, enqueuer: Enqueuer) -> None:
+    def __init__(self, settings: WebSettings, enqueuer: Enqueuer, secrets: WebhookSecrets) -> None:
         self._settings = settings
         self._enqueuer = enqueuer
+        self._secrets = secrets
+
+    def _is_signed(self, body: bytes, header: str | None) -> bool:
+        if signature_is_right(body, header, self._secrets.current()):
+            return True
+        fresh = self._secrets.after_a_miss()
+        return bool(fresh) and signature_is_right(body, header, fresh)
 
     def receive(self) -> Answer:
         if request.mimetype != "application/json":
@@ -65,7 +73,7 @@ class _Receiver:
             return _hang_up(413, "body over 25 MiB")
         except OSError:  # the time-out that `preflight serve` gives its sockets
             return _hang_up(408, "the body did not arrive")
-        if not signature_is_right(body, request.headers.get("X-Hub-Signature-256"), self._settings.webhook_secrets):
+        if not self._is_signed(body, request.headers.get("X-Hub-Signature-256")):
             return _say(401, "signature missing or wrong")
         event = request.headers.get("X-GitHub-Event", "")
         delivery = request.headers.get("X-GitHub-Delivery", "")

@@ -18,6 +18,14 @@ WORKER = {
 }
 
 
+def test_the_previous_private_key_stands_beside_the_current_one() -> None:
+    assert [key.reveal() for key in worker_settings(WORKER).private_keys] == ["-----BEGIN PRIVATE KEY-----\nx"]
+    both = worker_settings(WORKER | {"PREFLIGHT_PRIVATE_KEY_PREVIOUS": "-----BEGIN RSA PRIVATE KEY-----\ny"})
+    assert [key.reveal()[-1] for key in both.private_keys] == ["x", "y"]
+    with pytest.raises(InputError, match="PREFLIGHT_PRIVATE_KEY_PREVIOUS: not a PEM"):
+        worker_settings(WORKER | {"PREFLIGHT_PRIVATE_KEY_PREVIOUS": "y"})
+
+
 @pytest.mark.parametrize(
     ("change", "named"),
     [
