@@ -50,9 +50,10 @@ class EpochSet(Event):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sharded(Event):
     """A framework takes loaders over, or data is split by rank: each process gets a part of its own. No objects:
-    of data we could not tell."""
+    of data we could not tell. `by`: the kind of object that takes them over."""
 
     objects: frozenset[ObjectId] = frozenset()
+    by: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +61,26 @@ class Distributed(Event):
     """The program runs in several processes: a process group is joined, or a model is wrapped for it."""
 
     how: Literal["group", "replicated", "sharded", "engine"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collective(Event):
+    """Ranks put their numbers together: a sum over all of them, or a list (`gather`). `value` is what each puts in."""
+
+    how: Literal["sum", "mean", "gather"]
+    value: Value | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Logged(Event):
+    """``self.log(name, value)`` of a LightningModule. `is_merged`: over all ranks, or by the object that is logged."""
+
+    is_merged: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launched(Event):
+    """A trainer is made that runs one process for each of several devices."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,27 +6,17 @@ from analyzer.engine.data_events import LoaderMade
 from analyzer.engine.loading import (
     Loading,
     dataset_kind,
-    guarded_by_rank,
     is_absent,
     is_const,
     loading,
     mentions_rank,
-    named_by_rank,
     picks_by_rank,
-    speaks_of_rank,
 )
 from analyzer.engine.program import Program
-from analyzer.engine.trace import Gap, Site, Trace
-from analyzer.engine.values import Ref, Value
-from analyzer.engine.words import words
+from analyzer.engine.trace import Gap, Trace
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
-
-_WHOLE = tuple(
-    f"torch.utils.data.{module}{name}"
-    for module in ("", "sampler.")
-    for name in ("RandomSampler", "SequentialSampler", "WeightedRandomSampler")
-)
+from analyzer.rules.sharding import is_whole
 
 
 class MissingDistributedSharding(Rule):
@@ -70,7 +60,9 @@ class MissingDistributedSharding(Rule):
         known = loading(program)
         if not known.distributed:
             return
-        found = [made for made in known.made.values() if _is_whole(program, known, made)]
+        found = [
+            made for made in known.made.values() if is_whole(program, known, made) and not known.is_evaluated(made)
+        ]
         if not found or picks_by_rank(program):
             return
         wrapped = [event for event in known.distributed if event.how != "group"]
@@ -89,38 +81,6 @@ class MissingDistributedSharding(Rule):
             )
 
 
-def _is_whole(program: Program, known: Loading, made: LoaderMade) -> bool:
-    """Whether nothing on the loader can split the data."""
-    if made.has_more or not _knows_no_rank(program, made.argument("sampler"), made.site):
-        return False
-    if not is_absent(made.argument("batch_sampler")):
-        return False
-    if dataset_kind(program, made.argument("dataset")) == "iterable" or known.is_evaluated(made):
-        return False
-    if known.is_handed_over(made) or guarded_by_rank(program, made.guards):
-        return False
-    return not speaks_of_rank(program, made.argument("dataset")) and not named_by_rank(program, made)
-
-
-def _may_get_one(program: Program, site: Site) -> bool:
-    """Whether the call names a sampler that was None where it was read, and may be one in another run."""
-    said = words(program).of(site).split()
-    return "sampler=" in said and said[said.index("sampler=") + 1 :][:1] != ["None"]
-
-
-def _knows_no_rank(program: Program, sampler: Value | None, site: Site) -> bool:
-    """Whether there is no sampler, or one of torch's that draws from the whole dataset on every rank."""
-    if sampler is None or is_absent(sampler):
-        return not _may_get_one(program, site)
-    for case in sampler.cases:
-        obj = program.objects[case.obj] if isinstance(case, Ref) else None
-        if obj is None or not obj.name.startswith(_WHOLE):
-            return False
-        if obj.name.rpartition(".")[2] not in program.sources.text(obj.trace.site):
-            return False  # the class came through a variable, chosen for this run
-    return True
-
-
 def _training(program: Program, known: Loading, made: LoaderMade) -> tuple[Trace | None, list[Gap]]:
     """Why the loader trains, and what that rests on."""
     training = known.training(made)
@@ -131,7 +91,7 @@ def _training(program: Program, known: Loading, made: LoaderMade) -> tuple[Trace
     if kind == "unknown":  # shuffled data is indexed data: an iterable dataset refuses `shuffle=True` and samplers
         gaps.append(Gap.CONVENTION if shuffled else Gap.UNSEEN)
     if training is not None:
-        if not all(_is_whole(program, known, known.made[other]) for other in training.among):
+        if not all(is_whole(program, known, known.made[other]) for other in training.among):
             gaps.append(Gap.UNSEEN)
         return training.trace, gaps + ([training.gap] if training.gap else [])
     return (made.trace, [*gaps, Gap.CONVENTION]) if shuffled else (None, [])

@@ -131,7 +131,7 @@ def epoch_set(machine: Calls, receiver: Value, args: Args, at: int, state: State
 def handed_over(machine: Calls, receiver: Value, args: Args, at: int, state: State, result: Value) -> None:
     """``accelerator.prepare(loader)``, ``fabric.setup_dataloaders(loader)``, ``trainer.fit(model, loader)``."""
     objects = [objects_in(machine, arg, state, 1) for arg in args.all()]
-    machine.emit(Sharded, at, None, objects=frozenset().union(*objects))
+    machine.emit(Sharded, at, None, objects=frozenset().union(*objects), by=machine.receiver_kind(receiver))
 
 
 def split_by_rank(machine: Calls, receiver: Value, args: Args, at: int, state: State, result: Value) -> None:

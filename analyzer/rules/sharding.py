@@ -1,0 +1,48 @@
+"""Whether a loader gives every rank the whole dataset: for training a mistake, for evaluation only waste."""
+
+from __future__ import annotations
+
+from analyzer.engine.data_events import LoaderMade
+from analyzer.engine.loading import Loading, dataset_kind, guarded_by_rank, is_absent, named_by_rank, speaks_of_rank
+from analyzer.engine.program import Program
+from analyzer.engine.trace import Site
+from analyzer.engine.values import Ref, Value
+from analyzer.engine.words import words
+
+_WHOLE = tuple(
+    f"torch.utils.data.{module}{name}"
+    for module in ("", "sampler.")
+    for name in ("RandomSampler", "SequentialSampler", "WeightedRandomSampler")
+)
+
+
+def is_whole(program: Program, known: Loading, made: LoaderMade) -> bool:
+    """Whether nothing on the loader can split the data."""
+    if made.has_more or not _knows_no_rank(program, made.argument("sampler"), made.site):
+        return False
+    if not is_absent(made.argument("batch_sampler")):
+        return False
+    if dataset_kind(program, made.argument("dataset")) == "iterable":
+        return False
+    if known.is_handed_over(made) or guarded_by_rank(program, made.guards):
+        return False
+    return not speaks_of_rank(program, made.argument("dataset")) and not named_by_rank(program, made)
+
+
+def _may_get_one(program: Program, site: Site) -> bool:
+    """Whether the call names a sampler that was None where it was read, and may be one in another run."""
+    said = words(program).of(site).split()
+    return "sampler=" in said and said[said.index("sampler=") + 1 :][:1] != ["None"]
+
+
+def _knows_no_rank(program: Program, sampler: Value | None, site: Site) -> bool:
+    """Whether there is no sampler, or one of torch's that draws from the whole dataset on every rank."""
+    if sampler is None or is_absent(sampler):
+        return not _may_get_one(program, site)
+    for case in sampler.cases:
+        obj = program.objects[case.obj] if isinstance(case, Ref) else None
+        if obj is None or not obj.name.startswith(_WHOLE):
+            return False
+        if obj.name.rpartition(".")[2] not in program.sources.text(obj.trace.site):
+            return False  # the class came through a variable, chosen for this run
+    return True
