@@ -97,8 +97,8 @@ def _launches(files: Files, configs: Iterable[LaunchConfig], notes: list[Skipped
 
 def _impact(readings: list[Launch], before: Mapping[_Key, list[Launch]]) -> Impact | None:
     before_readings = _counterpart(readings[0], before)
-    old = _worst(before_readings)
-    new = _worst(readings)
+    old = worst(before_readings)
+    new = worst(readings)
     assert new is not None
     if old is not None and _same(old.estimate, new.estimate):
         return None
@@ -134,7 +134,8 @@ def _counterpart(launch: Launch, before: Mapping[_Key, list[Launch]]) -> list[La
     return (same or [min(groups, key=lambda group: abs(group[0].config.line - launch.config.line))])[0]
 
 
-def _worst(launches: list[Launch]) -> Launch | None:
+def worst(launches: list[Launch]) -> Launch | None:
+    """The least favourable reading: the one that is shown."""
     rank = {"fits": 0, "unknown": 1, "borderline": 2, "exceeds": 3}
 
     def order(launch: Launch) -> tuple[int, int]:

@@ -16,6 +16,8 @@ from estimator.runconfig import RunConfig
 
 if TYPE_CHECKING:
     from estimator.launches import Found
+    from estimator.submission import Shell
+    from estimator.submissions import Submissions
 
 __all__ = [
     "Estimate",
@@ -32,6 +34,7 @@ __all__ = [
     "instance_rows",
     "launches",
     "model_rows",
+    "submissions",
     "what_if",
 ]
 
@@ -68,6 +71,16 @@ def launches(
     from estimator.launches import find
 
     return find(files, paths, command, targets)
+
+
+def submissions(files: Files, words: Sequence[str], targets: Mapping[str, str], shell: Shell) -> Submissions:
+    """What a submit command would run, estimated, with every file that the answer was read from.
+
+    Raises `InputError` for a batch script that is not in the tree.
+    """
+    from estimator.submissions import submissions as find
+
+    return find(files, words, targets, shell)
 
 
 def estimate(run: RunConfig) -> Estimate:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,16 +12,16 @@ from analyzer.errors import InputError, PreflightError
 from analyzer.findings import Skipped
 from estimator import hardware
 from estimator.estimation import estimate
-from estimator.launch.base import Arg, LaunchConfig, Request, reader_for, readers
+from estimator.launch.base import LaunchConfig, Request, reader_for
 from estimator.launch.cloud_files import on_cloud
 from estimator.launch.defaults import with_default_gpu
-from estimator.launch.places import find_file
 from estimator.report import Estimate
 from estimator.resolve.hydra_apps import with_hydra
 from estimator.resolve.precedence import resolve
 from estimator.resolve.recipes import enriched
 from estimator.runconfig import RunConfig
 from estimator.sourced import Sourced, Unknown
+from estimator.submission import Shell, from_words, split
 
 SUFFIXES = (".slurm", ".sbatch", ".sh", ".bash", ".job", "Makefile", ".mk")
 CONFIG_SUFFIXES = (".yaml", ".yml", ".toml", ".json")
@@ -154,7 +153,7 @@ def read(
         return ()
     try:
         found = reader.read(Request(path=path, content=content, files=files, labels=labels or {}))
-        return tuple(with_default_gpu(_whole(files, launch), labels or {}) for launch in found)
+        return tuple(_whole(files, launch, labels or {}) for launch in found)
     except PreflightError as error:
         (notes if notes is not None else []).append(Skipped(path, f"launch file not read: {error}"))
     except Exception as error:  # noqa: BLE001  boundary: one file must not hide the others, and the note is shown
@@ -163,9 +162,16 @@ def read(
     return ()
 
 
-def _whole(files: Files, launch: LaunchConfig) -> LaunchConfig:
-    """The launch with what the configuration files of its command say."""
-    return on_cloud(files, with_hydra(files, enriched(files, launch)))
+def _whole(files: Files, launch: LaunchConfig, labels: Mapping[str, str]) -> LaunchConfig:
+    """The launch with what the configuration files of its command say, and the site's default targets."""
+    return with_default_gpu(on_cloud(files, with_hydra(files, enriched(files, launch))), labels)
+
+
+def typed(
+    files: Files, words: Sequence[str], labels: Mapping[str, str] | None = None, shell: Shell | None = None
+) -> tuple[LaunchConfig, ...]:
+    """The launches of a command as one would type it (`estimator.submission.from_words`)."""
+    return tuple(_whole(files, config, labels or {}) for config in from_words(files, words, labels, shell))
 
 
 def resolved(files: Files, config: LaunchConfig, notes: list[Skipped]) -> tuple[Launch, ...]:
@@ -196,8 +202,9 @@ def find(
     """The launches of `paths` (default: every launch file of the tree), or of one command line a person would type."""
     notes: list[Skipped] = []
     if command is not None:
-        found_there = from_command(files, command, labels)
-        configs = [with_default_gpu(_whole(files, config), labels or {}) for config in found_there]
+        configs = typed(files, split(command), labels)
+        if not configs:
+            raise InputError(f"no training command in {command[:80]!r}")
         found = [launch for config in configs for launch in resolved(files, config, notes)]
         return Found(launches=tuple(distinct(found)), skipped=tuple(notes))
     found = []
@@ -224,47 +231,3 @@ def distinct(launches: Sequence[Launch]) -> list[Launch]:
         if before is None or len(launch.run.not_understood) < len(before.run.not_understood):
             kept[key] = launch
     return list(kept.values())
-
-
-# --- a command as one would type it ---------------------------------------------------------------------------
-
-
-def from_command(files: Files, command: str, labels: Mapping[str, str] | None = None) -> tuple[LaunchConfig, ...]:
-    """``sbatch -N 4 train.slurm ARGS``, ``bash run.sh ARGS`` or a training command itself.
-
-    Raises `InputError` for a command that is not one, or names a file that is not there.
-    """
-    try:
-        words = shlex.split(command)
-    except ValueError as error:
-        raise InputError(f"the command cannot be split into words: {error}") from None
-    if not words:
-        raise InputError("the command is empty")
-    args = [Arg(word, "command line", 1) for word in words]
-    if words[0].rsplit("/", 1)[-1] == "sbatch":
-        return _submitted(files, args[1:], labels or {})
-    request = Request(path="command line", content=shlex.join(words).encode(), files=files, labels=labels or {})
-    shell = next(reader for reader in readers() if reader.format == "shell")
-    found = shell.read(request)
-    if not found:
-        raise InputError(f"no training command in {command[:80]!r}")
-    return found
-
-
-def _submitted(files: Files, args: Sequence[Arg], labels: Mapping[str, str]) -> tuple[LaunchConfig, ...]:
-    at, path = next(
-        (
-            (index, found)
-            for index, arg in enumerate(args)
-            if (found := find_file(files, arg.text, ".", "")) is not None
-        ),
-        (-1, ""),
-    )
-    if at < 0:
-        raise InputError("sbatch: no batch script of this directory in the command")
-    reader = next(reader for reader in readers() if reader.format == "slurm")
-    request = Request(
-        path=path, content=files.read(path) or b"", files=files, labels=labels, options=tuple(args[:at]),
-        argv=tuple(args[at + 1 :]),
-    )  # fmt: skip
-    return reader.read(request)

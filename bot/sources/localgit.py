@@ -82,6 +82,17 @@ class Repository:
             raise InputError(f"git {arguments[0]}: {said[0]}")
         return done.stdout
 
+    def top(self) -> Path:
+        """The root of the work tree. Raises `InputError` for a bare repository."""
+        return Path(os.fsdecode(self._run("rev-parse", "--show-toplevel").removesuffix(b"\n")))
+
+    def address(self, remote: str = "origin") -> str:
+        """The URL of a remote; empty where there is none."""
+        try:
+            return self._run("config", "--local", "--get", f"remote.{remote}.url").decode(errors="replace").strip()
+        except InputError:
+            return ""
+
     def commit(self, ref: str) -> str:
         """The full id of the commit that `ref` names. Raises `InputError` where there is none."""
         if not _REF.fullmatch(ref):

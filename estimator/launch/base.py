@@ -117,7 +117,8 @@ class LaunchConfig:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     """One file to read. `options` are the submit options of a command line, which beat the file (``sbatch -N 4``);
-    `labels` maps a partition or constraint to a GPU or instance name. `depth` counts the files that submitted it."""
+    `labels` maps a partition or constraint to a GPU or instance name. `depth` counts the files that submitted it. `cwd`
+    and `environment` are those of a person who types a command; a file alone has none."""
 
     path: str
     content: bytes
@@ -126,6 +127,8 @@ class Request:
     options: tuple[Arg, ...] = ()
     argv: tuple[Arg, ...] | None = None
     depth: int = 0
+    cwd: str = "."
+    environment: Mapping[str, Arg] = field(default_factory=dict)
 
 
 class Reader(Protocol):

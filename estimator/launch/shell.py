@@ -54,8 +54,9 @@ def launches_in(
 ) -> tuple[LaunchConfig, ...]:
     """The launches of a shell script, once per distinct reading. `variables` are set by the scheduler."""
     run = Run(files=request.files, path=request.path, is_wanted=_is_wanted)
-    state = State(variables=dict(variables), positional=request.argv, script=request.path)
-    state.exported |= set(variables)
+    known = {**request.environment, **variables}
+    state = State(variables=known, positional=request.argv, cwd=request.cwd, script=request.path)
+    state.exported |= set(known)
     run.script(request.content, state)
     found: dict[tuple[Any, ...], LaunchConfig] = {}
     for started in run.started:

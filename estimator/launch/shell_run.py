@@ -299,7 +299,7 @@ class Run:
 
     def _started_script(self, words: list[Arg], env: dict[str, Arg], state: State) -> bool:
         """``bash run.sh A B`` and ``srun ./run.sh``: follow a script of the tree with its arguments and environment."""
-        at = next((index for index, word in enumerate(words) if word.text.endswith((".sh", ".bash"))), None)
+        at = _script_at(words)
         if at is None or not words[at].is_known or self.nesting >= MAX_NESTING:
             return False
         found = find_file(self.files, words[at].text, state.cwd, self.path)
@@ -408,6 +408,15 @@ class Run:
         if len(words) != 2 or words[0].text != "cd" or not words[1].is_known:
             return None
         return Arg(posixpath.normpath(posixpath.join(state.cwd, words[1].text)), self.path, words[1].line)
+
+
+def _script_at(words: Sequence[Arg]) -> int | None:
+    """The word that names a shell script: by its suffix, or because a shell is given it (``bash train.slurm``)."""
+    for index, word in enumerate(words):
+        is_given = index > 0 and posixpath.basename(words[index - 1].text) in {"bash", "sh"}
+        if word.text.endswith((".sh", ".bash")) or (is_given and not word.text.startswith("-")):
+            return index
+    return None
 
 
 def shell_string(words: Sequence[Arg]) -> Arg | None:

@@ -1,0 +1,127 @@
+"""Where ``preflight gate --sha`` learns what the check of a commit says: from the Preflight server (a login node then
+needs no GitHub token), or from GitHub itself.
+
+| | from the server | from GitHub |
+| --- | --- | --- |
+| address | ``PREFLIGHT_GATE_URL`` | ``GITHUB_API_URL`` (github.com without it) |
+| credential | ``PREFLIGHT_GATE_TOKEN`` or ``…_FILE`` | ``GITHUB_TOKEN`` or ``GH_TOKEN`` (checks: read) |
+| whose check | the server's own app | ``PREFLIGHT_APP_ID`` |
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast, get_args
+from urllib.parse import quote, urlsplit
+
+from bot.core.gate import Check, CheckState
+from bot.core.launch_states import known_states
+from bot.core.plan import State
+from bot.errors import InputError, Unavailable
+from bot.redact import redact
+
+_TIMEOUT = 20
+_ADDRESS = re.compile(r"(?:[\w.+-]+@[^:/]+:|[a-z+]+://(?:[^@/]+@)?[^/]+/)(?P<name>[\w.\-]+/[\w.\-]+?)(?:\.git)?/?")
+_REPOSITORY = re.compile(r"[\w.\-]{1,100}/[\w.\-]{1,100}|\d{1,19}")
+_STATES = frozenset({*get_args(State), "absent", "unfinished"})
+
+
+def repository_of(given: str | None, address: str) -> str:
+    """``owner/name`` or an id: as given, else what the remote ``origin`` is called. Raises `InputError`."""
+    if given is not None:
+        if not _REPOSITORY.fullmatch(given):
+            raise InputError(f"--repository {given[:100]!r}: give owner/name or the repository's id")
+        return given
+    match = _ADDRESS.fullmatch(address)
+    if match is None:
+        raise InputError("the remote origin does not say which repository this is: give --repository owner/name")
+    return match["name"]
+
+
+def check_of_commit(repository: str, sha: str, environment: Mapping[str, str]) -> Check:
+    """The check of a commit. Raises `InputError`, `Refused` and `Unavailable`: then nothing may run."""
+    server = environment.get("PREFLIGHT_GATE_URL", "").strip()
+    return _from_server(server, repository, sha, environment) if server else _from_github(repository, sha, environment)
+
+
+def _from_server(server: str, repository: str, sha: str, environment: Mapping[str, str]) -> Check:
+    import requests
+
+    parts = urlsplit(server)
+    is_private = parts.scheme == "https" or parts.hostname in {"127.0.0.1", "::1", "localhost"}
+    if parts.scheme not in {"http", "https"} or not is_private:
+        raise InputError("PREFLIGHT_GATE_URL: an https address is wanted, because a token is sent to it")
+    token = _secret(environment, "PREFLIGHT_GATE_TOKEN")
+    url = f"{server.rstrip('/')}/gate/{quote(repository)}/{sha}"
+    try:
+        answer = requests.get(
+            url,
+            headers={"Authorization": f"Bearer {token}"},
+            timeout=_TIMEOUT,
+            allow_redirects=False,
+            verify=environment.get("PREFLIGHT_CA_FILE") or True,
+        )
+        document = answer.json() if answer.status_code == 200 else {}
+    except requests.RequestException as error:
+        raise Unavailable(f"no answer from the Preflight server ({type(error).__name__})") from None
+    if answer.status_code != 200:
+        raise InputError(f"the Preflight server answered {answer.status_code}: {redact(answer.text)[:300]}")
+    return check_from_json(document)
+
+
+def check_from_json(document: Any) -> Check:
+    """The check that ``GET /gate`` wrote. Raises `InputError` for anything else."""
+    if not isinstance(document, dict) or document.get("state") not in _STATES:
+        raise InputError("the Preflight server's answer is not that of GET /gate")
+    texts = {name: str(document.get(name) or "") for name in ("title", "url", "note")}
+    return Check(
+        state=cast(CheckState, document["state"]),
+        title=texts["title"],
+        url=texts["url"],
+        note=texts["note"],
+        launches=known_states(document.get("launches")),
+    )
+
+
+def check_to_json(check: Check) -> dict[str, Any]:
+    """What ``GET /gate`` answers of a check."""
+    return {
+        "state": check.state,
+        "title": check.title,
+        "url": check.url,
+        "note": check.note,
+        "launches": None if check.launches is None else dict(check.launches),
+    }
+
+
+def _from_github(repository: str, sha: str, environment: Mapping[str, str]) -> Check:
+    from github import Auth
+
+    from bot.github.gate import memory_check
+    from bot.github.retry import Api
+
+    token = environment.get("GITHUB_TOKEN") or environment.get("GH_TOKEN") or ""
+    app_id = environment.get("PREFLIGHT_APP_ID", "").strip()
+    if not token:
+        raise InputError("who may read the check? Set PREFLIGHT_GATE_URL and PREFLIGHT_GATE_TOKEN, or GITHUB_TOKEN")
+    if not app_id.isdecimal():
+        raise InputError("PREFLIGHT_APP_ID: the numeric id of the app whose check counts is wanted")
+    url = environment.get("GITHUB_API_URL", "").strip() or "https://api.github.com"
+    auth = Auth.Token(token)
+    api = Api(lambda fresh: auth, url.rstrip("/"), verify=environment.get("PREFLIGHT_CA_FILE") or True)
+    return memory_check(api, repository, sha, int(app_id))
+
+
+def _secret(environment: Mapping[str, str], name: str) -> str:
+    """The variable, or the content of the file that NAME_FILE points at."""
+    if path := environment.get(f"{name}_FILE"):
+        try:
+            return Path(path).read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(f"{name}_FILE: {type(error).__name__} reading {path}") from None
+    value = environment.get(name, "").strip()
+    if not value:
+        raise InputError(f"{name} (or {name}_FILE) is not set")
+    return value

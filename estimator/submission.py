@@ -1,0 +1,140 @@
+"""A command as one would type it: ``sbatch -N 4 train.slurm ARGS``, ``bash run.sh ARGS`` or a training command itself.
+
+`Shell` is what the terminal adds to its words: the folder it stands in and its environment. Slurm hands the whole
+environment to the job unless ``--export`` says otherwise, so ``BATCH=64 sbatch train.slurm`` is another job.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from analyzer.api import Files
+from analyzer.errors import InputError
+from estimator.launch.base import Arg, LaunchConfig, Reader, Request, readers
+from estimator.launch.places import find_file
+from estimator.resolve.command import table
+
+TYPED = "command line"
+ENVIRONMENT = "environment"
+_NOT_INHERITED = re.compile(r"(?:SLURM|SBATCH|SRUN|CUDA_VISIBLE|NVIDIA_VISIBLE|PMI|OMPI|LS_COLORS|BASH_FUNC)")
+_NAME = re.compile(r"[A-Za-z_]\w*")
+_MAX_VALUE = 4_096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shell:
+    """Where a command is typed. `cwd` is a folder of the tree ("." is its root)."""
+
+    cwd: str = "."
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    def variables(self) -> dict[str, Arg]:
+        """The environment as variables of a script; what a scheduler sets itself is left to the scheduler."""
+        return {
+            name: Arg(value, ENVIRONMENT, 1, name=name)
+            for name, value in self.environment.items()
+            if _NAME.fullmatch(name) and not _NOT_INHERITED.match(name) and len(value) <= _MAX_VALUE
+        }
+
+
+def split(command: str) -> list[str]:
+    """The words of a command. Raises `InputError` where there are none."""
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise InputError(f"the command cannot be split into words: {error}") from None
+    if not words:
+        raise InputError("the command is empty")
+    return words
+
+
+def from_words(
+    files: Files, words: Sequence[str], labels: Mapping[str, str] | None = None, shell: Shell | None = None
+) -> tuple[LaunchConfig, ...]:
+    """The launches of a command, none where it starts no training. Raises `InputError` for a batch script that is not
+    in the tree."""
+    shell = shell or Shell()
+    batch = batch_request(files, words, labels or {}, shell)
+    if batch is not None:
+        return _reader("slurm").read(batch)
+    request = Request(
+        path=TYPED, content=shlex.join(words).encode(), files=files, labels=labels or {}, cwd=shell.cwd,
+        environment=shell.variables(),
+    )  # fmt: skip
+    return _reader("shell").read(request)
+
+
+def _reader(form: str) -> Reader:
+    return next(reader for reader in readers() if reader.format == form)
+
+
+def batch_request(files: Files, words: Sequence[str], labels: Mapping[str, str], shell: Shell) -> Request | None:
+    """What ``sbatch …`` submits; None for another command. Raises `InputError` where its script is not in the tree."""
+    if words[0].rsplit("/", 1)[-1] != "sbatch":
+        return None
+    args = [Arg(word, TYPED, 1) for word in words[1:]]
+    at = _script_at(args)
+    wrapped = _option(args[:at], "--wrap")
+    path = find_file(files, args[at].text, shell.cwd, "") if at < len(args) else None
+    if path is None and wrapped is None:
+        named = f"{args[at].text!r} is no batch script of this tree" if at < len(args) else "it names no batch script"
+        raise InputError(f"sbatch: {named}")
+    options = tuple(args[:at])
+    return Request(
+        path=path or TYPED,
+        content=(files.read(path) or b"") if path else f"#!/bin/sh\n{wrapped}\n".encode(),
+        files=files,
+        labels=labels,
+        options=options,
+        argv=tuple(args[at + 1 :]),
+        cwd=_folder(shell.cwd, _option(options, "--chdir", "-D")),
+        environment=_exported(shell.variables(), _option(options, "--export")),
+    )
+
+
+def _script_at(args: Sequence[Arg]) -> int:
+    """The index of the batch script: the first word that is neither an option nor the value of one."""
+    flags = table()["sbatch"]["flags"]
+    index = 0
+    while index < len(args) and args[index].text.startswith("-") and args[index].text not in {"-", "--"}:
+        text = args[index].text
+        is_whole = "=" in text or text in flags or (len(text) > 2 and not text.startswith("--"))  # -N2
+        index += 1 if is_whole else 2
+    return index + 1 if index < len(args) and args[index].text == "--" else index
+
+
+def _option(args: Sequence[Arg], *names: str) -> str | None:
+    """The value of an option of ``sbatch``, the last one given."""
+    found = None
+    for index, arg in enumerate(args):
+        name, has_value, value = arg.text.partition("=")
+        if name in names and has_value:
+            found = value
+        elif arg.text in names and index + 1 < len(args):
+            found = args[index + 1].text
+    return found
+
+
+def _folder(cwd: str, named: str | None) -> str:
+    """The working folder of the job. One outside the tree (an absolute place of the cluster) is not followed."""
+    place = posixpath.normpath(posixpath.join(cwd, named or "."))
+    return cwd if place.startswith(("/", "../")) or place == ".." else place
+
+
+def _exported(variables: Mapping[str, Arg], export: str | None) -> dict[str, Arg]:
+    """What ``--export`` leaves: everything without it or with ALL; ``NAME`` and ``NAME=value`` name single ones."""
+    if export is None or export == "ALL":
+        return dict(variables)
+    words = export.split(",")
+    kept = dict(variables) if "ALL" in words else {}
+    for word in words:
+        name, has_value, value = word.partition("=")
+        if has_value and _NAME.fullmatch(name):
+            kept[name] = Arg(value, TYPED, 1, name=name)
+        elif name in variables:
+            kept[name] = variables[name]
+    return kept
