@@ -49,6 +49,7 @@ _ANSWERS = {
     ("rules",): "PF101  graph-retention",
     ("explain", "TG001"): "PF101 graph-retention",
     ("report", "train.py:10"): "PF101",
+    ("gate", "--local", "--dry-run", "--", "sbatch", "launch.slurm"): "launch.slurm:3: ",
     ("gpus", "a100"): "A100",
     ("instances", "p4d"): "p4d",
     ("models", "llama"): "lama",
