@@ -25,7 +25,7 @@ class Project:
         self.touched: set[str] = set() if touched is None else touched
         """The files that anything was asked of, also of those that are remembered: what a result depends on."""
         self._paths = frozenset(files.paths())
-        self._python = sorted(path for path in self._paths if path.endswith(".py"))
+        self._python = sorted(path for path in self._paths if path.endswith((".py", ".ipynb")))
         self._words: dict[str, frozenset[bytes]] = {}
         self._matching: dict[re.Pattern[bytes], list[str]] = {}
 
@@ -44,8 +44,8 @@ class Project:
         return self.files.read(path)
 
     def naming(self, name: str, but: str, also: re.Pattern[bytes]) -> Iterator[str]:
-        """The other Python files that hold `name` as a word, and a match of `also`. Every file is read once for all
-        questions."""
+        """The other Python files and notebooks that hold `name` as a word, and a match of `also`. Every file is read
+        once for all questions."""
         self.touched.update(self._python)
         if also not in self._matching:
             self._matching[also] = [path for path in self._python if also.search(self.read(path) or b"")]

@@ -177,14 +177,6 @@ class Control(Assignments):
             nothing = const(None)
             self.call(self.bound(method, manager, at, state), Args((nothing, nothing, nothing)), at, state)
 
-    def set_grad(self, effect: str, mode: Value | None, state: State) -> None:
-        known = True if mode is None else truth(mode)
-        if effect == "grad-on":
-            state.set(GRAD_OFF, FALSE)
-        elif effect in {"grad-off", "grad-set"}:
-            off = None if known is None else known is (effect == "grad-off")
-            state.set(GRAD_OFF, Scalar("bool") if off is None else const(off))
-
     def try_(self, node: ir.Try, state: State) -> State | None:
         before, mark = state.fork(), len(self.frame.returns)
         end = self.run(node.body, state)

@@ -73,6 +73,13 @@ def located(
     return replace(value, device=place, birth=birth if place == "host" else None, is_synthetic=is_synthetic)
 
 
+def are_synthetic(given: Sequence[Value]) -> bool:
+    """Whether tensors are among values, all of random or constant numbers, and nothing that is not known."""
+    tensors = [case for value in given for case in value.cases if isinstance(case, Tensor)]
+    others = (case for value in given for case in value.cases if not isinstance(case, (Tensor, Const, Scalar)))
+    return bool(tensors) and all(case.is_synthetic for case in tensors) and not any(others)
+
+
 def _place(row: Row, incoming: Sequence[Value], args: Args) -> Device:
     if row.name in MOVES:
         moved = moved_to(row.name, args)

@@ -71,6 +71,15 @@ class Effects(Expressions):
         elif name == "grad-set":
             state.set(GRAD_OFF, self.negated(args.at(0, "mode")))
 
+    def set_grad(self, effect: str, mode: Value | None, state: State) -> None:
+        """A context that switches gradients is entered."""
+        known = True if mode is None else truth(mode)
+        if effect == "grad-on":
+            state.set(GRAD_OFF, FALSE)
+        elif effect in {"grad-off", "grad-set"}:
+            off = None if known is None else known is (effect == "grad-off")
+            state.set(GRAD_OFF, Scalar("bool") if off is None else const(off))
+
     def negated(self, value: Value | None) -> Value:
         known = True if value is None else truth(value)
         return Scalar("bool") if known is None else const(not known)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from analyzer.engine import frozen, measures, modes, outputs, shapes, targets
+from analyzer.engine.devices import are_synthetic
 from analyzer.engine.events import Forward
 from analyzer.engine.graphs import carries, device_of, roots_of
 from analyzer.engine.machine import CONTAINERS, MAX_DEPTH, Args
@@ -54,7 +55,7 @@ class Forwards(Rows):
             grad=_TRI[None if is_off is None else not is_off], is_eval=_TRI[state.flag(ref.obj, "is eval")],
             has_graph=_TRI[has_graph], mode=mode.trace if mode else None,
             on_batch=any(isinstance(c, Tensor) and c.is_batch for c in given), inputs=incoming_roots(given),
-            is_dry=bool(given) and all(isinstance(c, Tensor) and c.is_synthetic for c in given),
+            is_dry=self.is_dry or are_synthetic(given),
             modes=mode.cases if mode else (), depends=modes.dependence(self, ref, state), is_frozen=_TRI[is_frozen],
             asleep=modes.asleep(self, ref, state),
             parts=self.with_parts(frozenset({ref.obj}), state) if self.has_optimizer else frozenset(),
@@ -154,6 +155,7 @@ class Forwards(Rows):
             is_opaque=is_opaque,
             device=device,
             trace=trace,
+            is_synthetic=are_synthetic(incoming),
         )
 
 

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from analyzer.engine import weights
 from analyzer.engine.binding import Binding
+from analyzer.engine.devices import are_synthetic
 from analyzer.engine.events import Escape
 from analyzer.engine.hooks import argument
 from analyzer.engine.machine import MAX_DEPTH, Args, Frame, OutOfBudget
@@ -58,12 +59,13 @@ class Functions(Binding):
         scope = self.new_scope((*key, active), func.scope)
         frame = frame_for(func, scope)
         self.bind(func, args, frame, state)
-        passes = self.passes
+        passes, is_dry = self.passes, self.is_dry
         if func.bound is not None and self.is_module(func.bound) and not is_driver(func.node):
             self.loops_outside = self.loops_outside if self.in_pass else len(self.loops)
             self.passes += 1
+            self.is_dry = is_dry or are_synthetic(args.all())
         result = self.within_budget(lambda: self.activate(func, frame, state), 16 if self.matters(func) else 2)
-        self.calls, self.passes = calls, passes
+        self.calls, self.passes, self.is_dry = calls, passes, is_dry
         return result if result is not None else self.call_unseen(func, args, at, state, "too large to follow")
 
     def matters(self, func: Func) -> bool:

@@ -80,6 +80,8 @@ class Machine(ABC):
 
     statement: Site | None = None
     """The call whose result the statement in progress throws away."""
+    is_dry = False
+    """Inside a method of a module that was given random or constant numbers."""
 
     def __init__(self, project: Project, knowledge: Knowledge, budget: int) -> None:
         self.project = project

@@ -45,6 +45,8 @@ class Program(Interpreter):
         self.entries: dict[Site, str] = {}
         self.open_entries: set[Site] = set()
         """Entries of classes that inherit from code that was not read, which may call them."""
+        self.own_entries: set[Site] = set()
+        """Entries that are methods of a module: its mode is the business of whoever holds it."""
         self.answers: dict[type, object] = {}
         """What rules worked out together from the events, by kind."""
 
@@ -152,7 +154,7 @@ class Program(Interpreter):
     def reset(self) -> None:
         """Back to no context at all."""
         self.frames.clear()
-        self.loops, self.calls, self.guards, self.forwards, self.passes = (), (), (), 0, 0
+        self.loops, self.calls, self.guards, self.forwards, self.passes, self.is_dry = (), (), (), 0, 0, False
 
     def run_entry(self, func: Func, this: Value | None, state: State) -> None:
         name = name_of(func)
@@ -160,6 +162,8 @@ class Program(Interpreter):
         self.entries[site] = name
         if isinstance(this, Ref) and self.is_open(self.obj(this).cls):
             self.open_entries.add(site)
+        if this is not None and self.is_module(this):
+            self.own_entries.add(site)
         self.forwards, self.loops_outside = 1 if this is not None and name == "forward" else 0, 0
         start = state.fork()
         self.guarded(func.path, lambda: self.entry(func, this, start))
@@ -282,6 +286,11 @@ class Program(Interpreter):
                 return any(isinstance(each, ir.Jump) and each.kind == "break" for each in inside)
         return False
 
+    def runs_once(self, loop: Loop) -> bool:
+        """Whether the body of a loop ends with ``break``, whatever happened: it takes the first batch and no more."""
+        unit = self.sources.unit(loop.site.path)
+        return unit is not None and loop.site.at in _once(unit)
+
     def disjoint(self, one: frozenset[ObjectId], other: frozenset[ObjectId]) -> bool:
         """Whether two known sets of modules share none."""
         return bool(one) and bool(other) and not one & other
@@ -297,6 +306,14 @@ def functions(unit: ir.Unit) -> tuple[tuple[ir.FunctionDef, range], ...]:
     """The functions of a file, each with the numbers of the nodes that its text holds."""
     found = [node for node in walk(unit.body, into_functions=True) if isinstance(node, ir.FunctionDef)]
     return tuple((node, extent(node)) for node in found)
+
+
+@lru_cache(maxsize=16)
+def _once(unit: ir.Unit) -> frozenset[int]:
+    """The loops of a file whose body ends with ``break``."""
+    found = (node for node in walk(unit.body, into_functions=True) if isinstance(node, ir.For) and node.body)
+    lasts = ((node.at, node.body[-1]) for node in found)
+    return frozenset(at for at, last in lasts if isinstance(last, ir.Jump) and last.kind == "break")
 
 
 def extent(node: ir.FunctionDef) -> range:

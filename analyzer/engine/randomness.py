@@ -30,6 +30,8 @@ TORCH_DRAWS = frozenset(
         "randint_like",
     )
 )
+_ORDERS = frozenset({"shuffle", "permutation", "permuted", "sample", "choice"})
+_FEW_STATEMENTS = 3
 RESTORES = "<restores>"
 _RESTORES = frozenset({"load_state_dict(…)", "from_pretrained(…)", "load(…)"})
 STREAMS = {"torch": "torch", "numpy": "NumPy", "python": "`random`"}
@@ -154,3 +156,31 @@ def _calls(
         is_it = row is not None and row.effect == effect and stream in row.random
         if is_it or (effect == "draw" and stream == "torch" and full in TORCH_DRAWS):
             yield Site(path, node.at)
+
+
+def is_right_before_order(program: Program, seed: Site, stream: str) -> bool:
+    """Whether a number that is written down seeds a generator, and a statement right after it draws an order."""
+    unit = program.unit(seed.path)
+    draws = {site.at for site in _calls(program, seed.path, "draw", stream, None)}
+    for block in _blocks(unit.body) if unit is not None and draws else ():
+        for index, node in enumerate(block):
+            if not isinstance(node, ir.Evaluate) or node.value.at != seed.at or not isinstance(node.value, ir.Call):
+                continue
+            is_written = all(isinstance(arg.value, ir.Constant) for arg in node.value.args)
+            after = walk(block[index + 1 : index + 1 + _FEW_STATEMENTS], False)
+            orders = (part for part in after if isinstance(part, ir.Call) and part.at in draws)
+            return is_written and any((dotted(part.callee) or "").rpartition(".")[2] in _ORDERS for part in orders)
+    return False
+
+
+def _blocks(block: ir.Block) -> Iterator[ir.Block]:
+    """A block and those inside its statements, functions and classes."""
+    yield block
+    for node in block:
+        for name in ("body", "orelse", "final"):
+            inner = getattr(node, name, None)
+            if isinstance(inner, tuple):
+                yield from _blocks(inner)
+        if isinstance(node, ir.Try):
+            for handler in node.handlers:
+                yield from _blocks(handler.body)

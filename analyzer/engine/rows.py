@@ -65,7 +65,11 @@ class Rows(Effects):
             self.leaves_graph(inputs, at)
         if row.returns in {"tensor", "values and indices"}:
             if row.graph == "parameters":
-                return Parameter("yes", trace=start(self.site(at), "a parameter"))
+                wanted = args.at(1, "requires_grad")
+                asks = True if wanted is None else truth(wanted)
+                return Parameter(
+                    "yes" if asks else "no" if asks is False else "maybe", trace=start(self.site(at), "a parameter")
+                )
             result = self.sized(name, self.tensor_result(row, inputs, at, state, args), inputs, at, state)
             result = measures.after_call(name, inputs, result)
             result = padding.after_call(name, args, result, self.site(at))

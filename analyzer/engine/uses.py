@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from analyzer.engine import measures
 from analyzer.engine.data_events import Restored, reads_in
 from analyzer.engine.machine import Machine
-from analyzer.engine.state import State
+from analyzer.engine.state import GRAD_OFF, State
 from analyzer.engine.trace import Gap, start
 from analyzer.engine.trained import trained
 from analyzer.engine.typing import NOUNS, given_modules, has_model, is_argument, is_blank, kind_by_use
-from analyzer.engine.values import Class, Func, Method, ObjectId, PyModule, Ref, Tensor, Unknown, Value, union
+from analyzer.engine.values import Class, Func, Method, ObjectId, PyModule, Ref, Tensor, Tri, Unknown, Value, union
 from analyzer.records import replace
 from analyzer.syntax import ir
 from analyzer.syntax.scope import ASSIGNED, HANDED, dotted
@@ -48,7 +48,10 @@ class Uses(Machine):
         uses = self.uses_of(name)
         if _RUNS_BACKWARD.isdisjoint(uses) or "()" in uses:
             return value
-        site = self.site(at)
+        site, is_off = self.site(at), state.flag(*GRAD_OFF)
+        if is_off:
+            return value  # the name is that of a loss that is trained elsewhere; here gradients are switched off
+        graph: Tri = "maybe" if is_off is None else "yes"
 
         def tensor(case: Value) -> Value:
             if isinstance(case, Method) and isinstance(case.receiver, Unknown):
@@ -58,9 +61,9 @@ class Uses(Machine):
                 case = next(iter(measures.marked(case, measures.Mark.LOSS).cases))
             trace = start(site, "`.backward()` is called on this: it carries a graph")
             if isinstance(case, Unknown):
-                return Tensor("yes", case.roots | {site}, case.via, trace=trace)
+                return Tensor(graph, case.roots | {site}, case.via, trace=trace)
             if isinstance(case, Tensor) and case.graph == "maybe":
-                return replace(case, graph="yes", roots=case.roots | {site}, trace=trace)
+                return replace(case, graph=graph, roots=case.roots | {site}, trace=trace)
             return case
 
         return union(tensor(case) for case in value.cases)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from analyzer.engine.data_events import Restored
@@ -43,7 +44,7 @@ class EvalWithoutNoGrad(Rule):
     Under ``no_grad`` or ``inference_mode`` in any form (decorator, context, bare statement, of the project's own, in
     the caller), when the parameters are frozen, when random numbers go through (a shape, a timing), and when a backward
     pass uses the graph or may use it: adversarial examples, saliency, fine-tuning with frozen statistics, losses that
-    are returned or handed to code that was not read.
+    are returned or handed to code that was not read. One pass in a cell of a notebook is a note.
 
     ## Fix safety
     ``@torch.no_grad()`` above the function that evaluates, where nothing in it trains and the file imports torch. It is
@@ -57,35 +58,79 @@ class EvalWithoutNoGrad(Rule):
     since = "0.1"
 
     def check(self, program: Program, report: Report) -> None:
-        """A forward in evaluation with gradients on, whose graph no backward pass can use: the first of each loop."""
-        used = frozenset(root for event in program.of(Backward) for root in event.roots)
-        trained = program.nests_with(program.of(Backward))
-        blind = [event for event in program.of(Backward) if not event.is_known]
-        seen: set[Site] = set()
-        for forward in program.of(Forward):
-            if (forward.grad, forward.has_graph) != ("yes", "yes") or forward.site in used or forward.is_dry:
-                continue
-            nest = _over_batches(forward)
-            place = nest[-1].site if nest else forward.site
-            if place in seen or (nest and nest_key(nest) in trained):
-                continue
-            evidence = _evidence(program, forward, nest)
-            if evidence is None or (not nest and blind):
-                continue
-            seen.add(place)
-            at = _shown(forward, nest)
+        """A forward in evaluation with gradients on, whose graph no backward pass can use: one of each loop or
+        function, with what else runs in it."""
+        together: list[list[_Case]] = []
+        for case in sorted(_cases(program), key=lambda case: len(case.nest)):
+            home = next((cases for cases in together if _is_inside(case, cases[0])), None)
+            if home is None:
+                together.append([case])
+            else:
+                home.append(case)
+        for first, *others in together:
+            forward, at = first.forward, _shown(first.forward, first.nest)
+            more = dict.fromkeys(program.sources.text(other.forward.site) for other in others)
             report(
                 at,
-                _message(program.sources.text(at), forward.is_eval == "yes"),
-                because=evidence.because,
-                gaps=evidence.gaps,
-                fix=without_gradients(program, place) if at.path == place.path else None,
+                _message(program.sources.text(at), forward.is_eval == "yes", [text for text in more if text]),
+                because=first.evidence.because,
+                gaps=first.evidence.gaps,
+                severity=Severity.NOTE if _is_for_show(first) else None,
+                fix=without_gradients(program, first.place) if at.path == first.place.path else None,
             )
 
 
 class _Evidence(NamedTuple):
     because: list[Trace]
     gaps: list[Gap]
+
+
+class _Case(NamedTuple):
+    forward: Forward
+    nest: tuple[Loop, ...]
+    evidence: _Evidence
+
+    @property
+    def place(self) -> Site:
+        """The loop over the batches, or the forward itself."""
+        return self.nest[-1].site if self.nest else self.forward.site
+
+
+def _cases(program: Program) -> Iterator[_Case]:
+    """The passes that build a graph for nothing: the first of each loop."""
+    used = frozenset(root for event in program.of(Backward) for root in event.roots)
+    trained = program.nests_with(program.of(Backward))
+    blind = any(not event.is_known for event in program.of(Backward))
+    seen: set[Site] = set()
+    for forward in program.of(Forward):
+        if (forward.grad, forward.has_graph) != ("yes", "yes") or forward.site in used or forward.is_dry:
+            continue
+        nest = _over_batches(program, forward)
+        place = nest[-1].site if nest else forward.site
+        if place in seen or (nest and nest_key(nest) in trained):
+            continue
+        evidence = _evidence(program, forward, nest)
+        if evidence is None or (not nest and blind):
+            continue
+        seen.add(place)
+        yield _Case(forward, nest, evidence)
+
+
+def _is_inside(case: _Case, other: _Case) -> bool:
+    """Whether what turns gradients off for one pass does so for the other: it runs in the same loop, or, without any,
+    in the same run of a function."""
+    if other.nest:
+        return nest_key(case.nest[: len(other.nest)]) == nest_key(other.nest)
+    mine, theirs = case.forward, other.forward
+    return (
+        not case.nest and mine.function is not None and (mine.function, mine.calls) == (theirs.function, theirs.calls)
+    )
+
+
+def _is_for_show(case: _Case) -> bool:
+    """Whether a cell of a notebook looks at one output: the graph lives as long as its result."""
+    forward = case.forward
+    return not case.nest and not forward.calls and forward.site.path.endswith(".ipynb")
 
 
 def _evidence(program: Program, forward: Forward, nest: tuple[Loop, ...]) -> _Evidence | None:
@@ -134,15 +179,17 @@ def _loses(program: Program, forward: Forward) -> Gap | None:
     return gap
 
 
-def _message(text: str, is_eval: bool) -> str:
+def _message(text: str, is_eval: bool, more: list[str]) -> str:
+    named = f" So does `{more[0]}` in it" if more else ""
+    rest = f"{named}{f', and {len(more) - 1} more' if len(more) > 1 else ''}." if more else ""
     if is_eval:
         return (
             f"`{text}` runs in evaluation mode and {{does build}} an autograd graph that no backward pass uses: "
-            "`eval()` does not turn gradients off. Run it under `torch.no_grad()` or `torch.inference_mode()`."
+            f"`eval()` does not turn gradients off.{rest} Run it under `torch.no_grad()` or `torch.inference_mode()`."
         )
     return (
         f"`{text}` runs over data that nothing is trained on, and {{does build}} an autograd graph that no backward "
-        "pass uses. Run the loop under `torch.no_grad()` or `torch.inference_mode()`."
+        f"pass uses.{rest} Run the loop under `torch.no_grad()` or `torch.inference_mode()`."
     )
 
 
@@ -154,10 +201,13 @@ def _shown(forward: Forward, nest: tuple[Loop, ...]) -> Site:
     return inside[0] if inside else forward.site
 
 
-def _over_batches(forward: Forward) -> tuple[Loop, ...]:
-    """The loops around a forward up to the one over batches: over data, or else the innermost counted one."""
+def _over_batches(program: Program, forward: Forward) -> tuple[Loop, ...]:
+    """The loops around a forward up to the one over batches: over data, or else the innermost counted one. One that
+    ends after its first batch is no loop."""
     for kinds in ({"data", "framework"}, {"range", "while"}):
-        found = [index for index, loop in enumerate(forward.loops) if loop.kind in kinds]
+        found = [
+            index for index, loop in enumerate(forward.loops) if loop.kind in kinds and not program.runs_once(loop)
+        ]
         if found:
             return forward.loops[: found[-1] + 1]
     return ()

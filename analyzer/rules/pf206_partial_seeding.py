@@ -5,15 +5,17 @@ from __future__ import annotations
 import re
 
 from analyzer.engine.data_events import Drawn, LoaderMade, Seeded
-from analyzer.engine.events import Backward, Event, Mode, Step
+from analyzer.engine.events import Backward, Event, Guard, Mode, Step
 from analyzer.engine.loading import is_absent, is_const
 from analyzer.engine.plots import is_only_plotted
 from analyzer.engine.program import Program
-from analyzer.engine.randomness import STREAMS, Randomness, draws_of, randomness, seeds_of
+from analyzer.engine.randomness import STREAMS, Randomness, draws_of, is_right_before_order, randomness, seeds_of
 from analyzer.engine.trace import Gap, Site, Trace, start
+from analyzer.engine.words import words
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
 
+_FILE_WORDS = re.compile(r"\bexists\b|\bis_file\b|\bisfile\b")
 _SEED = {"torch": "torch.manual_seed(seed)", "numpy": "np.random.seed(seed)", "python": "random.seed(seed)"}
 
 
@@ -41,8 +43,9 @@ class PartialSeeding(Rule):
     ## When it stays quiet
     When every generator that is drawn from is seeded somewhere in the program, in a helper or by a framework; when a
     generator of one's own is used (``np.random.default_rng(0)``); when the generator that is not seeded is never drawn
-    from, or only after the training, for a picture, or by ``random`` in the workers of a loader, which torch seeds.
-    Where nothing at all is seeded, a training script gets a note.
+    from, or only after the training, for a picture, where a file keeps what came out, or by ``random`` in the workers
+    of a loader, which torch seeds. A seed right before one shuffle or split may be meant for that alone: it is
+    possible. Where nothing at all is seeded, a training script gets a note.
 
     ## Fix safety
     No automatic fix: where the seed belongs is the author's choice.
@@ -99,7 +102,15 @@ def _report(program: Program, report: Report, found: Randomness, stream: str, tr
         f"The seeding {{is}} partial: it covers {' and '.join(names)}, but the program also draws from "
         f"{STREAMS[stream]}: runs {{will differ}}. Call `{_SEED[stream]}` as well.",
         because=[start(first, "some generators are seeded here"), draw],
-        gaps=[Gap.UNSEEN if found.is_uncertain else Gap.CONVENTION],
+        gaps=[Gap.UNSEEN if found.is_uncertain or _are_for_one_draw(program, seeded) else Gap.CONVENTION],
+    )
+
+
+def _are_for_one_draw(program: Program, seeded: list[tuple[Site, str]]) -> bool:
+    """Whether NumPy or `random` is all that is seeded, with a number that is written down, right before it is drawn
+    from: one shuffle or split is meant to come out the same, not the run."""
+    return all(
+        stream in {"numpy", "python"} and is_right_before_order(program, site, stream) for site, stream in seeded
     )
 
 
@@ -135,7 +146,14 @@ def _that_matter(program: Program, sites: list[Site], stream: str, trains: Step 
         steps = list(program.of(Step))
         drawn = {event.site: event for event in program.of(Drawn) if stream in event.streams and not event.loops}
         sites = [site for site in sites if site not in drawn or not _comes_after(program, drawn[site], steps)]
+    once = {event.site for event in program.of(Drawn) if any(_is_kept_in_file(program, g) for g in event.guards)}
+    sites = [site for site in sites if site not in once]
     return [site for site in sites if not is_only_plotted(program, site)]
+
+
+def _is_kept_in_file(program: Program, guard: Guard) -> bool:
+    """Whether a condition asks for a file: what is drawn there is drawn once, and read back by later runs."""
+    return bool(_FILE_WORDS.search(words(program).of(guard.site)))
 
 
 def _comes_after(program: Program, draw: Drawn, steps: list[Step]) -> bool:

@@ -125,7 +125,7 @@ def _gaps(timeline: Timeline, forward: Forward) -> list[Gap] | None:
         gaps += [Gap.UNSEEN] if _is_meant(timeline, switch, forward) else []
     elif born == "eval":
         return None
-    elif born in {"argument", "called"}:
+    elif born in {"argument", "called"} or (forward.calls and forward.calls[0] in program.own_entries):
         gaps.append(_of_caller(timeline, forward))
     elif module not in timeline.trained:
         gaps.append(Gap.UNSEEN if born == "unseen" else Gap.CONVENTION)
@@ -158,12 +158,17 @@ def _is_beside(event: Mode, forward: Forward) -> bool:
 
 def _of_caller(timeline: Timeline, forward: Forward) -> Gap:
     """The model comes from a caller that was not seen. By convention a function that evaluates sets the mode itself,
-    where the same file shows that modes are minded or that the model is trained."""
+    where the same file shows that modes are minded or that the model is trained; of a module that runs itself, where
+    the module does so."""
     program = timeline.program
     path = forward.site.path
     if program.names_entry(forward, _EVAL_WORDS) or (forward.calls and forward.calls[0] in program.open_entries):
         return Gap.UNSEEN
-    is_minded = any(event.site.path == path for event in (*timeline.modes, *timeline.steps))
+    own = program.own_entries if forward.calls and forward.calls[0] in program.own_entries else None
+    is_minded = any(
+        event.site.path == path and (own is None or (event.calls and event.calls[0] in own))
+        for event in (*timeline.modes, *timeline.steps)
+    )
     return Gap.CONVENTION if is_minded else Gap.UNSEEN
 
 

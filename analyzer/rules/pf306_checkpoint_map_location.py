@@ -6,7 +6,7 @@ import itertools
 import re
 
 from analyzer.engine.data_events import DeviceChosen, Distributed, GpuUsed, Read, Restored, Saved
-from analyzer.engine.events import Backward
+from analyzer.engine.events import Backward, Event
 from analyzer.engine.loading import guarded_by_rank, is_absent
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap, Site
@@ -19,6 +19,12 @@ from analyzer.syntax.scope import walk
 
 _SMALL_WORDS = re.compile(r"scaler|sched|sampler|stopp", re.IGNORECASE)
 _BASE_WORDS = re.compile(r"base_?net|backbone|imagenet|vgg|resnet", re.IGNORECASE)
+_OWN_WORDS = re.compile(r"best|last|latest|final|ckpt|checkpoint|epoch|model|weights", re.IGNORECASE)
+_FETCHES = re.compile(r"download|urlretrieve|wget|gdown|from_url|load_url|cached_path", re.IGNORECASE)
+_KEPT_BY_RUN = re.compile(r"\.(?:kth_)?(?:best|last)_model_(?:path|checkpoint)\b|\.last_checkpoint\b")
+"""Where Lightning's and Ignite's checkpoint callbacks and the trainer of transformers keep what their run has saved."""
+_MIN_NAME = 6
+"""Letters of a name that tell files apart: an ending does not."""
 _DEVICE_WORDS = re.compile(r"cuda|gpu|cpu|device|mps", re.IGNORECASE)
 
 
@@ -43,7 +49,8 @@ class CheckpointMapLocation(Rule):
 
     ## When it stays quiet
     With any ``map_location``; for data that is no checkpoint; where the program uses one written-down device or needs
-    a GPU whatever it asks; where the same run saved the file; in a branch that asked for the device first.
+    a GPU whatever it asks; where the same run saved the file; in a branch that asked for the device first. Weights that
+    somebody else has published are a possibility: nobody sees from which device they were saved.
 
     ## Fix safety
     Unsafe: ``map_location="cpu"`` is right for ``load_state_dict``, which copies to where the parameters are; a whole
@@ -89,7 +96,7 @@ def _report(
     together.sort(key=lambda pair: pair[0].site)
     read, use = together[0]
     fixes = [edit for each, _ in together for edit in _edits(each)]
-    is_foreign = isinstance(why, DeviceChosen) and all(_is_published(program, each) for each, _ in together)
+    is_foreign = all(_is_published(program, each) for each, _ in together)
     report(
         read.site,
         _message(isinstance(why, Distributed), len(together) - 1),
@@ -128,14 +135,31 @@ def _is_unused(program: Program, read: Read) -> bool:
 
 def _is_published(program: Program, read: Read) -> bool:
     """Whether the file is likely to come from elsewhere, saved from who knows which device: the weights of a base
-    network, or what a notebook that trains nothing reads by its written name."""
+    network, what the same function downloads, or what a program that trains nothing reads by a written name that
+    says nothing of a run."""
+    function = program.function_around(read.site)
+    if function is not None and any("()" in how and _FETCHES.search(name) for name, how in function.uses.items()):
+        return True
+    if function is not None and any(param.name == "pretrained" for param in function.params):
+        return True
     if read.file_at is None:
         return False
     site = Site(read.site.path, read.file_at)
     if _BASE_WORDS.search(words(program).of(site)):
         return True
-    is_notebook = read.site.path.endswith(".ipynb") and not any(program.of(Backward))
-    return is_notebook and isinstance(words(program).node(site), ir.Constant)
+    node = words(program).node(site)
+    if any(program.of(Backward)) or not isinstance(node, ir.Expr) or not _is_written(node):
+        return False
+    return not _OWN_WORDS.search(words(program).of(site))
+
+
+def _is_written(node: ir.Expr) -> bool:
+    """Whether a name is written down: ``"best.pt"``, ``os.path.join(os.path.dirname(__file__), "s3fd.pth")``."""
+    if isinstance(node, ir.Constant):
+        return isinstance(node.value, str)
+    if isinstance(node, ir.Operation):
+        return node.right is not None and _is_written(node.left) and _is_written(node.right)
+    return isinstance(node, ir.Call) and bool(node.args) and "__file__" in spelled(node)
 
 
 def _is_small(program: Program, use: Restored) -> bool:
@@ -167,13 +191,47 @@ def _knows_better(program: Program, read: Read) -> bool:
 def _was_saved_here(program: Program, read: Read) -> bool:
     """The same run wrote the file before: it is on the device that is used."""
     name = _file(program, read.site, read.file_at)
+    if _KEPT_BY_RUN.search(name) or _was_named(program, read):
+        return True
     earlier = itertools.takewhile(lambda event: event is not read, program.events)
     is_local = name.isidentifier()  # the same name in another function is another file
+    literals = _literals(program, read.site, read.file_at)
     return any(
-        _file(program, each.site, each.file_at) == name and (not is_local or each.function == read.function)
+        (_file(program, each.site, each.file_at) == name and (not is_local or each.function == read.function))
+        or (_is_one_run(program, each, read) and bool(literals & _literals(program, each.site, each.file_at)))
         for each in earlier
         if isinstance(each, Saved)
     )
+
+
+def _literals(program: Program, site: Site, at: int | None) -> set[str]:
+    """The parts of a file's name that are written down and tell files apart: ``"model_%d.pt"``."""
+    node = words(program).node(Site(site.path, at)) if at is not None else None
+    parts = walk((ir.Evaluate(node.at, node),), True) if isinstance(node, ir.Expr) else ()
+    texts = (part.value for part in parts if isinstance(part, ir.Constant) and isinstance(part.value, str))
+    return {text for text in texts if len(text.strip("./_-")) >= _MIN_NAME}
+
+
+def _is_one_run(program: Program, one: Event, other: Event) -> bool:
+    """Whether the same entry, or the body of the file, does both."""
+    entries = {event.calls[0] if event.calls and event.calls[0] in program.entries else None for event in (one, other)}
+    return len(entries) == 1
+
+
+def _was_named(program: Program, read: Read) -> bool:
+    """Whether the name is written down, and another call of the same run of code was given it before, to save there."""
+    node = words(program).node(Site(read.site.path, read.file_at)) if read.file_at is not None else None
+    unit = program.unit(read.site.path)
+    if not isinstance(node, ir.Constant) or unit is None or read.calls:
+        return False
+    return any(
+        isinstance(other, ir.Call) and other.at < read.site.at and any(_is_same(arg.value, node) for arg in other.args)
+        for other in walk(unit.body, False)
+    )
+
+
+def _is_same(value: ir.Expr, node: ir.Constant) -> bool:
+    return isinstance(value, ir.Constant) and value.value == node.value
 
 
 def _file(program: Program, site: Site, at: int | None) -> str:
