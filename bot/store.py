@@ -63,6 +63,10 @@ class Keys:
         """string, CLAIM_TTL: this slash command was answered."""
         return f"{self.space}:answered:{repo_id}:{comment_id}"
 
+    def outcome(self, repo_id: int, question: str) -> str:
+        """string (JSON: sha, text), DAY: the answer to a command once its commit is the head."""
+        return f"{self.space}:outcome:{repo_id}:{question}"
+
     def asked(self, repo_id: int, number: int, login: str, kind: str) -> str:
         """integer, HOUR: INCR for each command of one person on one pull request, by `kind` (run, refused)."""
         return f"{self.space}:asked:{kind}:{repo_id}:{number}:{login.casefold()}"

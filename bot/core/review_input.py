@@ -31,6 +31,11 @@ class ReviewInput:
     web_url: str = "https://github.com"
 
 
+def git_blob_id(content: bytes) -> str:
+    """The id git gives these bytes."""
+    return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
+
+
 class MemoryTree:
     """A tree held in memory. A path may be listed without its bytes: then it exists and cannot be read."""
 
@@ -51,7 +56,7 @@ class MemoryTree:
         content = self._files.get(path)
         if path in self._shas or content is None:
             return self._shas.get(path)
-        return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
+        return git_blob_id(content)
 
 
 class WithoutFiles:

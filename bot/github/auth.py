@@ -11,6 +11,7 @@ import hashlib
 import json
 import logging
 import time
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
@@ -65,9 +66,14 @@ class AppCredentials:
         keys_of_ours = all_derived(settings.private_keys, TOKENS)
         self._fernet = MultiFernet([Fernet(base64.urlsafe_b64encode(key)) for key in keys_of_ours])
 
-    def installation(self, installation_id: int, repo_id: int, *, fresh: bool = False) -> Auth.Token:
-        """A token for one repository of an installation; `fresh` skips the cache."""
-        return self._token(installation_id, [repo_id], PERMISSIONS, fresh=fresh)
+    def installation(
+        self, installation_id: int, repo_id: int, *, fresh: bool = False, also: Mapping[str, str] | None = None
+    ) -> Auth.Token:
+        """A token for one repository of an installation; `fresh` skips the cache.
+
+        `also` are permissions that an installation may grant on top; raises `InputError` where it does not.
+        """
+        return self._token(installation_id, [repo_id], {**PERMISSIONS, **(also or {})}, fresh=fresh)
 
     def reader(self, installation_id: int, *, fresh: bool = False) -> Auth.Token:
         """A token that sees all repositories of an installation and changes nothing."""

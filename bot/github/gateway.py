@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from typing import Any, cast, get_args
 from urllib.parse import quote
 
+from bot.errors import InputError
 from bot.github.auth import AppCredentials
 from bot.github.checks import Checks
+from bot.github.commits import Commits
 from bot.github.contents import Contents
 from bot.github.errors import NotFound
 from bot.github.limits import Throttle
@@ -49,6 +51,10 @@ class PullInfo:
     num_review_comments: int
     full_name: str
     web_url: str
+    head_ref: str
+    head_full_name: str | None
+    """The repository of the branch; None when the fork is gone."""
+    default_branch: str
 
 
 class Gateway:
@@ -66,12 +72,17 @@ class Gateway:
     ) -> None:
         credentials = AppCredentials(settings, client, keys)
         self._throttle = Throttle(client, keys, installation_id, settings.pace)
-        self._api = Api(
-            lambda fresh: credentials.installation(installation_id, repo_id, fresh=fresh),
-            settings.api_url,
-            self._throttle,
-            settings.verify,
-        )
+
+        def api(also: Mapping[str, str] | None = None) -> Api:
+            return Api(
+                lambda fresh: credentials.installation(installation_id, repo_id, fresh=fresh, also=also),
+                settings.api_url,
+                self._throttle,
+                settings.verify,
+            )
+
+        self._api = api()
+        self._writing = api({"contents": "write"})
         self._repo = f"/repos/{full_name}"
         self.checks = Checks(self._api, self._repo)
         self.conversation = Conversation(self._api, self._repo, credentials.login)
@@ -81,7 +92,15 @@ class Gateway:
 
     @property
     def calls(self) -> int:
-        return self._api.calls
+        return self._api.calls + self._writing.calls
+
+    def commits(self) -> Commits | None:
+        """Commits to the repository; None where the installation does not let us write contents."""
+        try:
+            self._writing.ready()
+        except InputError:
+            return None
+        return Commits(self._writing, self._repo)
 
     def publishing(self) -> AbstractContextManager[None]:
         """The turn of this job to write to the installation."""
@@ -117,7 +136,7 @@ class Gateway:
 
 
 def _pull(document: Mapping[str, Any]) -> PullInfo:
-    base = document["base"]
+    base, head = document["base"], document["head"]
     return PullInfo(
         number=int(document["number"]),
         author=str((document.get("user") or {}).get("login", "ghost")),
@@ -126,12 +145,15 @@ def _pull(document: Mapping[str, Any]) -> PullInfo:
         is_open=document["state"] == "open",
         base_ref=str(base["ref"]),
         base_sha=str(base["sha"]),
-        head_sha=str(document["head"]["sha"]),
+        head_sha=str(head["sha"]),
         num_files=int(document.get("changed_files", 0)),
         num_comments=int(document.get("comments", 1)),
         num_review_comments=int(document.get("review_comments", 1)),
         full_name=str(base["repo"]["full_name"]),
         web_url=str(document["html_url"]).split(f"/{base['repo']['full_name']}/")[0],
+        head_ref=str(head["ref"]),
+        head_full_name=str(head["repo"]["full_name"]) if head.get("repo") else None,
+        default_branch=str(base["repo"].get("default_branch", "")),
     )
 
 

@@ -97,6 +97,10 @@ class Api:
         self._client: Github | None = None
         self.calls = 0
 
+    def ready(self) -> None:
+        """Ask for the credential now. Raises what asking for it raises."""
+        self._requester()
+
     def get(self, path: str, parameters: Mapping[str, Any] | None = None) -> Any:
         """The JSON body. Raises `Refused` or `Unavailable`."""
         return self.look_up(path, parameters).document

@@ -55,6 +55,10 @@ class Conversation:
         else:
             self._edit(present, body)
 
+    def has(self, number: int, marker: str) -> bool:
+        """Whether a comment of ours starts with `marker`."""
+        return any(comment.body.startswith(marker) for comment in self.own_comments(number))
+
     def edit_existing(self, number: int, marker: str, text: str) -> None:
         """Edit our comment that holds `marker`; without one nothing is said."""
         for present in self.own_comments(number):

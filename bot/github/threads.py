@@ -49,8 +49,11 @@ class Threads:
         path = f"{self._repo}/pulls/comments/{comment_id}/reactions"
         look_then_write(lambda: bool(self._api.write("POST", path, {"content": content})), lambda: None)
 
-    def upsert(self, number: int, thread: int, marker: str, body: str) -> None:
-        """One answer below the thread's first comment that begins with `marker`: created, edited where it differs."""
+    def upsert(self, number: int, thread: int, marker: str, body: str, *, only_new: bool = False) -> None:
+        """One answer below the thread's first comment that begins with `marker`: created, edited where it differs.
+
+        With `only_new` one that is there stays as it is.
+        """
 
         def look() -> Mapping[str, Any] | None:
             comments = self._api.pages(f"{self._repo}/pulls/{number}/comments", limit=10_000)
@@ -65,7 +68,7 @@ class Threads:
         present = look()
         if present is None:
             look_then_write(create, look)
-        elif present["body"] != body:
+        elif present["body"] != body and not only_new:
             path = f"{self._repo}/pulls/comments/{present['id']}"
             look_then_write(lambda: bool(self._api.write("PATCH", path, {"body": body})), lambda: None)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -202,6 +203,33 @@ class GitRepo:
 
     # --- writing -----------------------------------------------------------------------------------------------
 
+    def write_blob(self, content: bytes) -> str:
+        """A blob that nothing holds yet."""
+        return self._git("hash-object", "-w", "--stdin", stdin=content).decode().strip()
+
+    def write_tree(self, base: str | None, entries: Iterable[tuple[str, str | None, str]], index: Path) -> str:
+        """A tree like `base` with (mode, object, path) put in; without an object the path is taken out."""
+        environment = {"GIT_INDEX_FILE": str(index)}
+        if base:
+            self._git("read-tree", f"{base}^{{tree}}", environment=environment)
+        for mode, sha, path in entries:
+            if sha is None:
+                self._git("update-index", "--force-remove", "--", path, environment=environment)
+            else:
+                self._git("update-index", "--add", "--cacheinfo", f"{mode},{sha},{path}", environment=environment)
+        tree = self._git("write-tree", environment=environment).decode().strip()
+        index.unlink(missing_ok=True)
+        return tree
+
+    def commit_tree(self, tree: str, parents: Iterable[str], message: str, author: str, date: str) -> str:
+        """A commit of a tree; no reference moves."""
+        who: dict[str, str] = {}
+        for role in ("AUTHOR", "COMMITTER"):
+            who |= {f"GIT_{role}_NAME": author, f"GIT_{role}_EMAIL": f"{author}@localhub.invalid"}
+            who[f"GIT_{role}_DATE"] = date
+        on = [word for parent in parents for word in ("-p", parent)]
+        return self._git("commit-tree", tree, *on, "-m", message, environment=who).decode().strip()
+
     def write_commit(
         self, parent: str, files: dict[str, bytes], message: str, author: str, date: str, index: Path
     ) -> str:
@@ -215,8 +243,4 @@ class GitRepo:
             self._git("update-index", "--add", "--cacheinfo", info, environment=environment)
         tree = self._git("write-tree", environment=environment).decode().strip()
         index.unlink(missing_ok=True)
-        who: dict[str, str] = {}
-        for role in ("AUTHOR", "COMMITTER"):
-            who |= {f"GIT_{role}_NAME": author, f"GIT_{role}_EMAIL": f"{author}@localhub.invalid"}
-            who[f"GIT_{role}_DATE"] = date
-        return self._git("commit-tree", tree, "-p", parent, "-m", message, environment=who).decode().strip()
+        return self.commit_tree(tree, [parent], message, author, date)

@@ -74,6 +74,8 @@ class Repository:
     created_at: datetime
     roles: dict[str, str] = field(default_factory=dict)
     parent: Repository | None = None
+    protected: set[str] = field(default_factory=set)
+    """Branches that change through pull requests alone."""
 
     @property
     def full_name(self) -> str:

@@ -29,6 +29,12 @@ def push(service: Service, repo: Repository, branch: str, source: Path, ref: str
     return sha
 
 
+def move_branch(service: Service, repo: Repository, branch: str, sha: str, sender: Account) -> None:
+    """A branch now stands at a commit that the repository has."""
+    repo.git.set_ref(f"refs/heads/{branch}", sha)
+    _moved(service, repo, branch, sha, sender)
+
+
 def _moved(service: Service, repo: Repository, branch: str, sha: str, sender: Account) -> None:
     for pull in list(service.hub.rows.issues.values()):
         if not isinstance(pull, Pull) or pull.state != "open":
@@ -226,6 +232,5 @@ def apply_suggestions(service: Service, pull: Pull, chosen: list[ReviewComment],
     index = service.hub.data_dir / f"index-{service.hub.new_id()}"
     date = now().strftime("%Y-%m-%dT%H:%M:%S+0000")
     sha = git.write_commit(pull.head_sha, files, "Apply suggestions from code review", sender.login, date, index)
-    git.set_ref(f"refs/heads/{pull.head_ref}", sha)
-    _moved(service, pull.head_repo, pull.head_ref, sha, sender)
+    move_branch(service, pull.head_repo, pull.head_ref, sha, sender)
     return sha

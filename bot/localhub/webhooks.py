@@ -23,8 +23,6 @@ TIMEOUT_SECONDS = 10
 LATE_SECONDS = 2.0
 Fate = Literal["lose", "fail", "late", "twice"]
 """What may become of a delivery: no trace of it at all, no attempt, after others that came later, or two attempts."""
-# Sent to every app, whatever it subscribed to.
-_ALWAYS = {"ping", "installation", "installation_repositories"}
 
 
 class Dispatcher:
@@ -73,6 +71,12 @@ class Dispatcher:
         for delivery in sent:
             self.send(delivery)
         return sent
+
+    def tell(self, event: str, installation: Installation, payload: Json, repo: Repository | None = None) -> Delivery:
+        """An event that its app gets whatever it subscribed to, also for a suspended installation."""
+        delivery = self._delivery(installation.app, event, payload, installation.id, repo.id if repo else None)
+        self.send(delivery)
+        return delivery
 
     def ping(self, app: App) -> Delivery:
         """What GitHub sends when a hook is registered."""
@@ -191,6 +195,27 @@ def check_suite_event(hub: Hub, suite: CheckSuite, action: str, sender: Any) -> 
         "action": action,
         "check_suite": body,
         "repository": repos.repository(hub.urls, suite.repo),
+        "sender": people.account(hub.urls, sender),
+    }
+
+
+def installation_event(hub: Hub, found: Installation, action: str, sender: Any) -> Json:
+    """``installation`` with an action."""
+    return {
+        "action": action,
+        "installation": people.installation(hub.urls, found),
+        "repositories": [],
+        "requester": None,
+        "sender": people.account(hub.urls, sender),
+    }
+
+
+def merge_group_event(hub: Hub, repo: Repository, group: Json, sender: Any) -> Json:
+    """``merge_group`` with ``checks_requested``."""
+    return {
+        "action": "checks_requested",
+        "merge_group": group,
+        "repository": repos.repository(hub.urls, repo),
         "sender": people.account(hub.urls, sender),
     }
 

@@ -125,6 +125,8 @@ def count_of(room: Room, intent: RunCommand, kind: str) -> int:
 
 def execute(desk: Desk, command: Command, thread: ThreadFinding | None = None) -> str | None:
     """The answer to a command of somebody who may give it; None where it comes with a review."""
+    if earlier := desk.noted():
+        return earlier
     if reads(command) == "nothing":
         context = CommandContext(head_sha=desk.pull.head_sha, sender=desk.sender, thread=thread)
         found = answer(command, context)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
+from typing import Any
 
 from bot.github.gateway import Gateway, PullInfo
 from bot.queue.room import Room
 from bot.render import limits
+from bot.store import DAY
 
 ANSWER_MARKER = "<!-- preflight:answer={} -->"
 
@@ -19,14 +22,14 @@ class AnswerPlace:
     key: str
     thread: int = 0
 
-    def say(self, gateway: Gateway, number: int, text: str) -> None:
-        """The one answer to this question: edited where it is there already."""
+    def say(self, gateway: Gateway, number: int, text: str, *, only_new: bool = False) -> None:
+        """The one answer to this question: edited where it is there already, unless it shall be `only_new`."""
         marker = ANSWER_MARKER.format(self.key)
         body = limits.body(f"{marker}\n{text}")
         with gateway.publishing():
             if self.thread:
-                gateway.threads.upsert(number, self.thread, marker, body)
-            else:
+                gateway.threads.upsert(number, self.thread, marker, body, only_new=only_new)
+            elif not only_new or not gateway.conversation.has(number, marker):
                 gateway.conversation.upsert(number, marker, body)
 
 
@@ -43,3 +46,14 @@ class Desk:
     sender: str
     delivery: str
     place: AnswerPlace
+
+    def note(self, sha: str, text: str) -> None:
+        """What to answer once the head is `sha`: for a job that dies between the two and is run again."""
+        key = self.room.keys.outcome(self.repo_id, self.place.key)
+        self.room.client.set(key, json.dumps({"sha": sha, "text": text}), ex=DAY)
+
+    def noted(self) -> str | None:
+        """The answer of an earlier run of this job whose commit is the head now."""
+        found: Any = self.room.client.get(self.room.keys.outcome(self.repo_id, self.place.key))
+        document = json.loads(found) if found else {}
+        return str(document["text"]) if document.get("sha") == self.pull.head_sha else None

@@ -9,6 +9,7 @@ from bot.core.plan import CHECK_NAMES, CheckOutcome, Conclusion, State
 from bot.github.errors import Forbidden, Gone, Invalid, NotFound
 from bot.github.gateway import Gateway
 from bot.queue.records import Record
+from bot.queue.replying import reply_with_ending
 from bot.queue.room import Room
 
 _FINAL = (NotFound, Invalid, Forbidden)
@@ -43,6 +44,7 @@ def end(room: Room, gateway: Gateway, record: Record) -> None:
                 gateway.checks.conclude(run_id, identifier + state, outcome)
             except _FINAL:
                 continue
+        reply_with_ending(gateway, record, why)
     room.records.drop(record.name)
 
 

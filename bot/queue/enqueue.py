@@ -69,13 +69,22 @@ class Enqueuer:
             raise
         return job_id
 
-    def new_review(self, intent: ReviewPull, delivery: str, runs: dict[str, int] | None = None) -> str:
+    def new_review(
+        self,
+        intent: ReviewPull,
+        delivery: str,
+        runs: dict[str, int] | None = None,
+        *,
+        answer_key: str = "",
+        answer_thread: int = 0,
+    ) -> str:
         """A new generation of this pull request's review: what runs for it is superseded.
 
-        `runs` are check runs on its head that nobody concludes any more: it takes them over.
+        `runs` are check runs on its head that nobody concludes any more: it takes them over. `answer_key` and
+        `answer_thread` say which question it answers, if any.
         """
         record = _record(intent, delivery, self._claims.next_generation(intent.repo_id, intent.number))
-        record = replace(record, runs=runs or {})
+        record = replace(record, runs=runs or {}, answer_key=answer_key, answer_thread=answer_thread)
         pipe = self._transaction()
         job_id = self._review_into(pipe, record)
         pipe.execute()

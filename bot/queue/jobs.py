@@ -25,6 +25,7 @@ from bot.queue.endings import CANCELLED, FAILED, end, ending
 from bot.queue.logbook import Logbook
 from bot.queue.publish import Superseded, posted_fingerprints, publish
 from bot.queue.records import Record
+from bot.queue.replying import reply_with_plan
 from bot.queue.room import Room, heartbeat, open_room
 from bot.workshop.parent import AnalysisDied, review_in_child
 
@@ -114,6 +115,8 @@ def _review(room: Room, gateway: Gateway, record: Record, log: Logbook) -> None:
     if not pull.is_open:
         _conclude(room, gateway, record, ending(CANCELLED, "The pull request is closed"))
         return
+    if record.answer_key:
+        pull = replace(pull, is_draft=False)  # somebody asked: a draft is reviewed as if it were ready
     if pull.head_sha != record.head_sha:
         _other_head(room, gateway, record, pull.head_sha)
         return
@@ -127,6 +130,7 @@ def _review(room: Room, gateway: Gateway, record: Record, log: Logbook) -> None:
     with log.stage("publish"):
         comments = publish(plan, record, gateway, lambda: room.is_superseded(record), posted)
     log.note(comments=comments, checks=",".join(check.conclusion for check in plan.checks))
+    reply_with_plan(gateway, record, plan, comments)
     room.records.drop(record.name)
 
 

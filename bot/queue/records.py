@@ -31,6 +31,9 @@ class Record:
     tries: int = 0
     waits: int = 0
     """Times it was put off because a service did not answer."""
+    answer_key: str = ""
+    """The question in a comment or button that this review answers (`bot.queue.desk.AnswerPlace`)."""
+    answer_thread: int = 0
     ending: str = ""
     """How it ended (`bot.queue.endings`); kept until its check runs are concluded."""
 

@@ -24,6 +24,7 @@ class Scene:
     stack: Stack
     work: Path
     name: str
+    installation: int
     number: int = 0
 
     @classmethod
@@ -31,8 +32,8 @@ class Scene:
         """The sample's repository under a name of its own, no pull request yet."""
         work = sample.build(tmp / "work")
         name = f"team{next(_numbers)}/trainer"
-        stack.add_repository(name, work, roles={"dana": "write", "olga": "read"})
-        return cls(stack, work, name)
+        installation = stack.add_repository(name, work, roles={"dana": "write", "wanda": "write", "olga": "read"})
+        return cls(stack, work, name, installation)
 
     def open(self, **more: Any) -> Scene:
         """Open the pull request: its webhook goes out."""
@@ -69,6 +70,41 @@ class Scene:
         """Write into the conversation; returns the comment's id."""
         path = f"/repos/{self.name}/pulls/{self.number}/comments"
         return int(self.stack.hub.post(path, body=body, user=user)["id"])
+
+    def in_thread(self, comment_id: int, body: str, user: str) -> int:
+        """Answer below a comment on a line."""
+        path = f"/repos/{self.name}/pulls/{self.number}/threads"
+        return int(self.stack.hub.post(path, in_reply_to=comment_id, body=body, user=user)["id"])
+
+    def press(self, check: str, identifier: str, user: str) -> int:
+        """Press one of our buttons on the newest run of a check; the run's id."""
+        run_id = int(runs(self.seen())[check]["id"])
+        self.stack.hub.post(f"/check-runs/{run_id}/press", identifier=identifier, user=user)
+        return run_id
+
+    def grant(self, **permissions: str) -> None:
+        """The owner accepts more permissions."""
+        self.stack.hub.post(f"/installations/{self.installation}/permissions", permissions=permissions)
+
+    def answers(self, key: object) -> list[str]:
+        """Our answers to one question, in the conversation and in threads."""
+        seen = self.seen()
+        marker = f"<!-- preflight:answer={key} -->"
+        bodies = [str(item["body"]) for item in seen["conversation"] + seen["review_comments"]]
+        return [body.partition("\n")[2] for body in bodies if body.startswith(marker)]
+
+    def answer_to(self, key: object, seconds: float = 90) -> str:
+        """Our one answer to a question."""
+        try:
+            found = self.stack.hub.until(lambda: self.answers(key), seconds, f"an answer to {key}")
+        except Exception as error:
+            raise AssertionError(f"{error}\n{self.stack.diagnosis()}") from error
+        [only] = found
+        return str(only)
+
+    def asked(self, body: str, user: str = "dana") -> str:
+        """The answer to a command in the conversation."""
+        return self.answer_to(self.comment(body, user))
 
     def answer_after(self, comment_id: int) -> str:
         """The bot's first comment after another."""

@@ -27,7 +27,15 @@ PERMISSIONS = {
     "checks": "write",
     "merge_queues": "read",
 }
-EVENTS = ("pull_request", "issue_comment", "pull_request_review_comment", "check_run", "check_suite", "push")
+EVENTS = (
+    "pull_request",
+    "issue_comment",
+    "pull_request_review_comment",
+    "check_run",
+    "check_suite",
+    "merge_group",
+    "push",
+)
 SECRET = "a webhook secret"
 
 BASE = "".join(f"line {number}\n" for number in range(1, 31))
