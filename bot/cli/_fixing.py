@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-import io
 import os
 import stat
 import tempfile
@@ -13,6 +11,7 @@ from pathlib import Path
 
 from analyzer.api import applied, chosen_fixes, text_of
 from analyzer.findings import Report
+from bot.core.patch import file_patch
 from bot.errors import InputError
 from bot.isolate.pool import Job, analyze_in_children
 
@@ -101,15 +100,5 @@ def _replace(path: Path, content: bytes) -> None:
 
 def unified_diff(changes: Changes, shown: Callable[[str], str]) -> str:
     """What would change, as ``git apply`` reads it."""
-    parts = []
-    for path in sorted(changes.after):
-        old, new = (_lines(content) for content in (changes.before[path], changes.after[path]))
-        for line in difflib.unified_diff(old, new, f"a/{shown(path)}", f"b/{shown(path)}"):
-            parts.append(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n")
-    return "".join(parts)
-
-
-def _lines(content: bytes) -> list[str]:
-    """Cut at newlines only: a carriage return is part of its line, a form feed ends none."""
-    text = text_of(content) or ""
-    return list(io.StringIO(text, newline="\n"))
+    texts = ((path, text_of(changes.before[path]) or "", text_of(changes.after[path]) or "") for path in changes.after)
+    return "".join(file_patch(shown(path), old, new) for path, old, new in sorted(texts))

@@ -7,6 +7,7 @@ import pytest
 from bot.catalogue import all_rules
 from bot.core import commands
 from bot.core.commands import Command, CommandContext, Mistake, explain_mistake, parse, who_may
+from bot.core.thread import thread_finding
 
 CONTEXT = CommandContext(head_sha="a" * 40)
 
@@ -88,6 +89,16 @@ def test_explain_gives_the_page_of_a_rule_by_code_name_or_alias() -> None:
     (page,) = pages
     assert "Why it matters" in page
     assert page.startswith("<details open><summary><b>PF101</b>")
+
+
+def test_explain_in_a_thread_is_about_its_finding() -> None:
+    marker = "<!-- preflight:fingerprint=abc -->"
+    thread = thread_finding(f"{marker}\n\n**PF201 missing-zero-grad** · error", "train.py", 3)
+    assert thread is not None
+    context = CommandContext(head_sha="a" * 40, thread=thread)
+    assert answer(Command(name="explain"), context) == answer(Command(name="explain", words=("PF201",)), CONTEXT)
+    assert thread_finding("nice", "train.py", 3) is None
+    assert thread_finding(f"> {marker}\n**PF201 x**", "train.py", 3) is None
 
 
 def test_explain_answers_what_it_does_not_know() -> None:
