@@ -1,7 +1,7 @@
 """Explain a rule: what the bug costs, an example, what to write instead, when it stays quiet.
 
-A rule is named by its code, its name, or its code in torch-preflight: `PF101`, `graph-retention`, `TG001`. In the thread
-of a finding the rule need not be named.
+A rule is named by its code, its name, or its code in torch-preflight: `PF101`, `graph-retention`, `TG001`. In the
+thread of a finding the rule need not be named.
 """
 
 from __future__ import annotations
