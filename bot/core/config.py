@@ -51,7 +51,7 @@ class Config:
     which knows `paths` too. `targets` maps a partition, constraint, pool or runner label to a GPU or instance, ``*``
     everything unmapped, and `UNNAMED_TARGET` what names nothing: `default_targets`. `launch` are globs of launch
     configs to look at (empty: all that are recognised), `exclude` globs of files that are not reviewed. `baseline` is
-    the path of a baseline file in the repository.
+    the path of a baseline file in the repository. Findings below `min_inline` never become comments on lines.
     """
 
     code: Mode = "advisory"
@@ -61,6 +61,7 @@ class Config:
     severities: Mapping[str, Severity] = field(default_factory=dict)
     min_confidence: Confidence = Confidence.LIKELY
     max_inline: int = 10
+    min_inline: Severity = Severity.WARNING
     targets: Mapping[str, str] = field(default_factory=dict)
     default_targets: tuple[str, ...] = ()
     launch: tuple[str, ...] = ()
@@ -146,6 +147,9 @@ def _config(root: Section, plain: Config) -> Config:
             root.choice("min_confidence", tuple(item.value for item in Confidence), plain.min_confidence.value)
         ),
         max_inline=comments.number("max_inline", plain.max_inline, 0, MAX_INLINE),
+        min_inline=Severity(
+            comments.choice("min_severity", tuple(item.value for item in Severity), plain.min_inline.value)
+        ),
         targets=targets,
         default_targets=default_targets,
         launch=_globs(root, "launch", plain.launch),

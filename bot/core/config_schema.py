@@ -43,7 +43,12 @@ def config_schema() -> Schema:
                             "maximum": MAX_INLINE,
                             "default": plain.max_inline,
                             "description": "comments on lines in one review, the most severe first",
-                        }
+                        },
+                        "min_severity": {
+                            "enum": [item.value for item in Severity],
+                            "default": plain.min_inline.value,
+                            "description": "what is below this is never a comment on lines: an annotation and a row",
+                        },
                     },
                     "how much is said",
                 ),

@@ -111,16 +111,30 @@ def fingerprint(finding: Finding, source_text: str, path: str | None = None, ord
     return _digest(finding, source, path or finding.path, ordinal)
 
 
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """`shape` is the fingerprint without the path: it finds a file again that one push of several renamed."""
+
+    fingerprint: str
+    shape: str
+
+
 def fingerprints(findings: Sequence[Finding], read: Read, renames: Mapping[str, str]) -> tuple[str, ...]:
     """One distinct fingerprint for each finding, in order. `renames` maps paths at the head to those at the base."""
+    return tuple(item.fingerprint for item in identities(findings, read, renames))
+
+
+def identities(findings: Sequence[Finding], read: Read, renames: Mapping[str, str]) -> tuple[Identity, ...]:
+    """As `fingerprints`, with the shape of each finding."""
     sources = Sources(read)
     seen: Counter[str] = Counter()
-    found: dict[int, str] = {}
+    found: dict[int, Identity] = {}
     for index in sorted(range(len(findings)), key=lambda number: findings[number].span):
         finding = findings[index]
-        path = renames.get(finding.path, finding.path)
-        plain = _digest(finding, sources[finding.path], path, 0)
-        found[index] = _digest(finding, sources[finding.path], path, seen[plain])
+        path, source = renames.get(finding.path, finding.path), sources[finding.path]
+        plain = _digest(finding, source, path, 0)
+        ordinal = seen[plain]
+        found[index] = Identity(_digest(finding, source, path, ordinal), _digest(finding, source, "", ordinal))
         seen[plain] += 1
     return tuple(found[index] for index in range(len(findings)))
 

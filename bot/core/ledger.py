@@ -17,6 +17,8 @@ Status = Literal["open", "fixed", "dismissed"]
 Where = Literal["comment", "annotation", "summary"]
 OverridableCheck = Literal["memory"]
 
+UNSILENCED = "PF501"
+"""The rule that neither a dismissal nor an ignore reaches: nothing but an override lifts a memory block."""
 MAX_REASON = 300
 """Characters kept of a reason."""
 
@@ -34,6 +36,8 @@ class Posted:
     where: Where
     status: Status
     head_sha: str
+    shape: str = ""
+    """The fingerprint without the path."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +112,16 @@ class Ledger:
         """The override of a check on exactly the commit `sha`."""
         return next((item for item in self.overrides if item.check == check and item.sha == sha), None)
 
+    def moved(self, shape: str, paths: Collection[str]) -> Posted | None:
+        """The finding that had this shape in a file which is not among `paths` any more: the file was renamed."""
+        return next((item for item in self.posted if item.shape == shape and item.path not in paths), None)
+
+    def silences(self, item: Posted) -> bool:
+        """Whether a person decided that this finding is not to be said. Of PF501 nobody can: it has overrides."""
+        if item.rule == UNSILENCED:
+            return False
+        return self.dismissal(item.fingerprint) is not None or self.ignored(item.rule) is not None
+
     def matching(self, rule: str, path: str | None = None, line: int | None = None) -> tuple[Posted, ...]:
         """The open findings that ``CODE[@path[:line]]`` means."""
         return tuple(
@@ -169,21 +183,27 @@ def reviewed(
             kept.append(replace(old, status="fixed", head_sha=head_sha))
         else:
             kept.append(old)
-    fresh = [_with_dismissal(item, ledger) for item in now.values()]
+    fresh = [_decided(item, ledger) for item in now.values()]
     return replace(ledger, posted=(*kept, *fresh), head_sha=head_sha)
+
+
+def published(current: Ledger, posted: Sequence[Posted], head_sha: str) -> Ledger:
+    """`current`, whose decisions hold, with the findings of a review that may have been made under older ones."""
+    rows = tuple(_decided(item, current) if item.status == "open" else item for item in posted)
+    return replace(current, posted=rows, head_sha=head_sha)
 
 
 def _again(old: Posted, new: Posted, ledger: Ledger) -> Posted:
     """A finding that is still there, or is there again. One that was commented once stays a comment."""
-    current = _with_dismissal(new, ledger)
+    current = _decided(new, ledger)
     where = old.where if old.where == "comment" else current.where
     began = old.head_sha if old.status == current.status else current.head_sha
     return replace(current, where=where, head_sha=began)
 
 
-def _with_dismissal(item: Posted, ledger: Ledger) -> Posted:
-    return replace(item, status="dismissed") if ledger.dismissal(item.fingerprint) else item
+def _decided(item: Posted, ledger: Ledger) -> Posted:
+    return replace(item, status="dismissed") if ledger.silences(item) else item
 
 
 def _is_silent(rule: str, silent: frozenset[str]) -> bool:
-    return rule in silent or ("*" in silent and rule != "PF501")
+    return rule in silent or ("*" in silent and rule != UNSILENCED)

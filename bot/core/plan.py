@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from bot.core.ledger import Posted
+
 Conclusion = Literal["success", "neutral", "failure", "skipped", "cancelled", "timed_out", "action_required"]
 State = Literal["ok", "borderline", "exceeds", "unknown", "overridden", "failed", "skipped"]
 CheckName = Literal["preflight/code", "preflight/memory"]
@@ -64,8 +66,7 @@ class ReviewComment:
 class Plan:
     """`comments` empty means no review; `summary` None means no summary comment (one that exists is still edited).
 
-    `standing` holds the fingerprints of every finding that the head introduces, said now or before: a posted one
-    that is not in it has been fixed.
+    `standing` holds the fingerprints of every finding that the head introduces, said now or before.
     """
 
     head_sha: str
@@ -74,5 +75,7 @@ class Plan:
     review_body: str = ""
     summary: str | None = None
     standing: tuple[str, ...] = ()
+    posted: tuple[Posted, ...] | None = None
+    """The findings in the ledger after this review; None where nothing was looked at (a draft): they stay."""
     details: Mapping[str, Any] | None = None
     """The document of `bot.core.details` behind the checks' link; None where there is nothing to look at."""

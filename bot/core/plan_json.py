@@ -13,6 +13,8 @@ from typing import Any
 from analyzer.findings import Confidence, Severity
 from bot.core.config import Config, PathRule
 from bot.core.config_text import Problem
+from bot.core.ledger import Posted
+from bot.core.ledger_json import ledger_from_json, ledger_to_json
 from bot.core.plan import Annotation, CheckOutcome, Plan, ReviewComment
 from bot.core.review_input import MemoryTree, ReviewInput
 from bot.sources.base import ChangedFile, PullSnapshot, Tree
@@ -30,8 +32,9 @@ def plan_from_json(document: Mapping[str, Any]) -> Plan:
         for item in document["checks"]
     )
     comments = tuple(ReviewComment(**item) for item in document["comments"])
-    rest = {key: value for key, value in document.items() if key not in {"checks", "comments", "standing"}}
-    return Plan(**rest, checks=checks, comments=comments, standing=tuple(document["standing"]))
+    posted = None if document["posted"] is None else tuple(Posted(**item) for item in document["posted"])
+    rest = {key: value for key, value in document.items() if key not in {"checks", "comments", "standing", "posted"}}
+    return Plan(**rest, checks=checks, comments=comments, standing=tuple(document["standing"]), posted=posted)
 
 
 def snapshot_to_json(snapshot: PullSnapshot) -> dict[str, Any]:
@@ -58,7 +61,7 @@ def review_input_to_json(given: ReviewInput) -> dict[str, Any]:
         "blobs": blobs,
         "config": config_to_json(given.config),
         "config_problems": [asdict(problem) for problem in given.config_problems],
-        "posted": sorted(given.posted),
+        "ledger": ledger_to_json(given.ledger),
         "skip": dict(given.skip),
         "generation": given.generation,
         "web_url": given.web_url,
@@ -74,7 +77,7 @@ def review_input_from_json(document: Mapping[str, Any]) -> ReviewInput:
         base=_tree_from_json(document["base"], blobs),
         config=config_from_json(document["config"]),
         config_problems=tuple(Problem(**item) for item in document["config_problems"]),
-        posted=frozenset(document["posted"]),
+        ledger=ledger_from_json(document["ledger"]),
         skip=dict(document["skip"]),
         generation=document["generation"],
         web_url=document["web_url"],
@@ -108,6 +111,7 @@ def config_to_json(config: Config) -> dict[str, Any]:
         "severities": {code: severity.value for code, severity in config.severities.items()},
         "min_confidence": config.min_confidence.value,
         "max_inline": config.max_inline,
+        "min_inline": config.min_inline.value,
         "targets": dict(config.targets),
         "default_targets": list(config.default_targets),
         "launch": list(config.launch),
@@ -127,6 +131,7 @@ def config_from_json(document: Mapping[str, Any]) -> Config:
             "ignore": frozenset(document["ignore"]),
             "severities": {code: Severity(value) for code, value in document["severities"].items()},
             "min_confidence": Confidence(document["min_confidence"]),
+            "min_inline": Severity(document["min_inline"]),
             "default_targets": tuple(document["default_targets"]),
             "launch": tuple(document["launch"]),
             "exclude": tuple(document["exclude"]),

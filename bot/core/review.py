@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Literal
 
 from analyzer.findings import Finding, Severity
@@ -10,12 +11,14 @@ from bot.core.config import CONFIG_PATHS, Config, load
 from bot.core.config_text import Problem
 from bot.core.details import details
 from bot.core.examine import Code, Engines, Failed, Memory, examine_code, examine_memory
+from bot.core.ledger import Ledger, reviewed
 from bot.core.placing import Placed, place
 from bot.core.plan import CHECK_NAMES, CODE_CHECK, MEMORY_CHECK, Annotation, CheckOutcome, Plan
 from bot.core.policy import code_state, conclusion, level, memory_state
 from bot.core.review_input import MemoryTree, ReviewInput
 from bot.render import limits
 from bot.render.checks import annotation, code_texts, failed_texts, memory_texts
+from bot.render.decisions import override_text, override_title
 from bot.render.markdown import Links
 from bot.render.summary import review_body, summary_body
 
@@ -31,9 +34,11 @@ def review(given: ReviewInput, engines: Engines | None = None) -> Plan:
     links = _links(given)
     findings = (*_findings(code), *_findings(memory))
     placed = place(given, findings, links)
+    code = _heard(code, placed)
     comments = tuple(item.comment for item in placed if item.comment)
     problems = (*given.config_problems, *_head_config_problems(given))
     checks = (_code_check(given, code, placed, problems, links), _memory_check(given, memory, placed, links))
+    after = _ledger_after(given, code, memory, placed)
     impacts = memory.impacts if isinstance(memory, Memory) else ()
     suppressed = code.suppressed if isinstance(code, Code) else ()
     return Plan(
@@ -41,8 +46,9 @@ def review(given: ReviewInput, engines: Engines | None = None) -> Plan:
         checks=checks,
         comments=comments,
         review_body=review_body(placed) if comments else "",
-        summary=summary_body(placed, impacts, suppressed, given.snapshot, links),
+        summary=summary_body(placed, impacts, suppressed, given.snapshot, links, after),
         standing=tuple(item.fingerprint for item in placed),
+        posted=after.posted,
         details=details(given, checks, code, memory, placed, problems),
     )
 
@@ -63,6 +69,25 @@ def _findings(result: Code | Memory | Failed) -> tuple[Finding, ...]:
     return () if isinstance(result, Failed) else result.findings
 
 
+def _heard(code: Code | Failed, placed: Iterable[Placed]) -> Code | Failed:
+    """Without what people dismissed or ignore here: it neither counts nor is listed among the findings."""
+    if isinstance(code, Failed):
+        return code
+    silenced = {item.finding for item in placed if item.is_silenced}
+    return replace(code, findings=tuple(item for item in code.findings if item not in silenced))
+
+
+def _ledger_after(given: ReviewInput, code: Code | Failed, memory: Memory | Failed, placed: Iterable[Placed]) -> Ledger:
+    """The ledger with what this review saw. Where nobody looked nothing is called fixed."""
+    head = given.snapshot.head_sha
+    unseen = [item.path for item in code.skipped] if isinstance(code, Code) else []
+    rules = [*(("*",) if isinstance(code, Failed) else ()), *(("PF501",) if isinstance(memory, Failed) else ())]
+    if given.snapshot.is_cut:
+        rules = ["*", "PF501"]
+    said = [item.as_posted(head) for item in placed]
+    return reviewed(given.ledger, said, head, unseen=unseen, unseen_rules=rules)
+
+
 def _head_config_problems(given: ReviewInput) -> tuple[Problem, ...]:
     """What is wrong with a configuration that the change brings: it does not act before it is merged."""
     found: list[Problem] = []
@@ -81,7 +106,7 @@ def _code_check(
         title, summary = failed_texts("The analysis", code.what)
         end = conclusion("failed", config.code, config)
         return CheckOutcome(name=CODE_CHECK, conclusion=end, state="failed", title=title, summary=summary)
-    mine = [item for item in placed if item.finding in code.findings]
+    mine = [item for item in placed if item.finding in code.findings]  # without those that people silenced
     state = code_state(code.findings, is_incomplete=bool(code.skipped) or given.snapshot.is_cut)
     title, summary, text = code_texts(code, mine, tuple(problems), given.snapshot, links)
     return CheckOutcome(
@@ -105,6 +130,10 @@ def _memory_check(given: ReviewInput, memory: Memory | Failed, placed: Iterable[
     state = memory_state(impact.verdict for impact in memory.impacts if impact.head is not None)
     too_large = [impact.path for impact in memory.impacts if impact.verdict == "exceeds"]
     title, summary, text = memory_texts(memory.impacts, memory.notes, links)
+    override = given.ledger.override("memory", given.snapshot.head_sha)
+    if override is not None and state != "ok":
+        state, title = "overridden", override_title(override, title)
+        summary = f"{override_text(override)}\n\n{summary}"
     return CheckOutcome(
         name=MEMORY_CHECK,
         conclusion=conclusion(state, config.strictest("memory", too_large), config),
@@ -127,5 +156,5 @@ def _annotations(placed: Iterable[Placed], check: Literal["code", "memory"], con
     return tuple(
         annotation(item.finding, level(item.finding.severity, mode))
         for item, mode in modes
-        if mode != "advisory" or item.where not in {"comment", "said before"}
+        if not item.is_silenced and (mode != "advisory" or item.where not in {"comment", "said before"})
     )

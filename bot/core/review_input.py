@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from bot.core.config import Config
 from bot.core.config_text import Problem
+from bot.core.ledger import Ledger
 from bot.sources.base import PullSnapshot, Tree
 
 
@@ -15,8 +16,8 @@ from bot.sources.base import PullSnapshot, Tree
 class ReviewInput:
     """One pull request, ready to be reviewed.
 
-    `base` is the tree of the merge base; `config` comes from the tip of the base branch. `posted` are the fingerprints
-    of comments that are on the pull request already. `skip` names files that killed an analysing process before, and
+    `base` is the tree of the merge base; `config` comes from the tip of the base branch. `ledger` is what was said and
+    decided on the pull request before. `skip` names files that killed an analysing process before, and
     why they are left out. `web_url` is where people see the repositories (GHES has its own).
     """
 
@@ -25,7 +26,7 @@ class ReviewInput:
     base: Tree
     config: Config = field(default_factory=Config)
     config_problems: tuple[Problem, ...] = ()
-    posted: frozenset[str] = frozenset()
+    ledger: Ledger = field(default_factory=Ledger)
     skip: Mapping[str, str] = field(default_factory=dict)
     generation: int = 0
     web_url: str = "https://github.com"

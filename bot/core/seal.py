@@ -16,11 +16,12 @@ import hmac
 import json
 import re
 import zlib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any, TypeVar
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
-from bot.core.ledger import Dismissal, Ignored, Ledger, Override, Posted
+from bot.core.ledger import Ledger, Posted
+from bot.core.ledger_json import ledger_from_json, ledger_to_json
 
 T = TypeVar("T")
 MAX_SEALED = 20_000
@@ -55,7 +56,7 @@ def unseal(body: str, repo_id: int, number: int, keys: Sequence[bytes]) -> Opene
     if version != _VERSION:
         return Opened(Ledger(), f"the record in the summary has version {version}, which this Preflight does not read")
     try:
-        return Opened(_from_json(json.loads(_inflated(payload))))
+        return Opened(ledger_from_json(json.loads(_inflated(payload))))
     except (ValueError, TypeError, KeyError, zlib.error) as error:  # signed and yet unreadable: a bug of ours
         return Opened(Ledger(), f"the record in the summary cannot be read ({type(error).__name__})")
 
@@ -117,7 +118,7 @@ def _is_small(ledger: Ledger) -> bool:
 
 
 def _sealed(ledger: Ledger, repo_id: int, number: int, key: bytes) -> str:
-    text = json.dumps(_to_json(ledger), sort_keys=True, separators=(",", ":"))
+    text = json.dumps(ledger_to_json(ledger), sort_keys=True, separators=(",", ":"))
     payload = base64.b64encode(zlib.compress(text.encode(), 9)).decode()
     return f"<!-- preflight:ledger={_VERSION}:{payload}:{_mac(_VERSION, payload, repo_id, number, key)} -->"
 
@@ -132,22 +133,3 @@ def _inflated(payload: str) -> bytes:
     if inflater.unconsumed_tail:
         raise ValueError("too long")
     return text
-
-
-def _to_json(ledger: Ledger) -> dict[str, Any]:
-    """Empty parts are left out: most ledgers have no decisions."""
-    return {key: value for key, value in asdict(ledger).items() if value}
-
-
-def _from_json(document: Mapping[str, Any]) -> Ledger:
-    def rows(name: str, kind: Callable[..., T]) -> tuple[T, ...]:
-        return tuple(kind(**item) for item in document.get(name, ()))
-
-    return Ledger(
-        posted=rows("posted", Posted),
-        dismissals=rows("dismissals", Dismissal),
-        ignores=rows("ignores", Ignored),
-        overrides=rows("overrides", Override),
-        head_sha=str(document.get("head_sha", "")),
-        distrusted=str(document.get("distrusted", "")),
-    )

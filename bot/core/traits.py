@@ -38,7 +38,7 @@ def framework(source: str) -> str:
 
 
 def pattern(message: str) -> str:
-    """The first clause of a message with every quotation, name and number replaced by an ellipsis: what is left are words of ours."""
+    """The first clause of a message, its quotations, names and numbers replaced by an ellipsis: only words of ours."""
     first = _CLAUSE.split(_QUOTED.sub(" … ", message).strip(), maxsplit=1)[0]
     words = [_plain(word) for word in first.split()]
     kept = [word for index, word in enumerate(words) if word != "…" or index == 0 or words[index - 1] != "…"]

@@ -12,19 +12,23 @@ from dataclasses import dataclass
 from typing import Any, cast, get_args
 from urllib.parse import quote
 
+from bot.core.ledger import Ledger
+from bot.core.seal import Opened, seal, unseal
 from bot.errors import InputError
 from bot.github.auth import AppCredentials
 from bot.github.checks import Checks
 from bot.github.commits import Commits
 from bot.github.contents import Contents
-from bot.github.errors import NotFound
+from bot.github.errors import Gone, NotFound
 from bot.github.limits import Throttle
 from bot.github.retry import Api
 from bot.github.reviews import Conversation
+from bot.github.talk import Talks
 from bot.github.threads import Threads
+from bot.keys import LEDGER, all_derived, derived
 from bot.settings import WorkerSettings
 from bot.sources.base import ChangedFile, Status
-from bot.store import Client, Keys
+from bot.store import HOUR, Client, Keys
 
 MAX_FILES = 3_000
 """GitHub lists no more files of a pull request."""
@@ -88,7 +92,10 @@ class Gateway:
         self.conversation = Conversation(self._api, self._repo, credentials.login)
         self.threads = Threads(self._api, self._repo, credentials.login)
         self.contents = Contents(self._api, client, keys, repo_id=repo_id, full_name=full_name)
+        self.talks = Talks(self._api, full_name, credentials.login)
         self._permissions: dict[str, str] = {}
+        self._repo_id, self._installation_id = repo_id, installation_id
+        self._settings, self._client, self._keys = settings, client, keys
 
     @property
     def calls(self) -> int:
@@ -96,11 +103,8 @@ class Gateway:
 
     def commits(self) -> Commits | None:
         """Commits to the repository; None where the installation does not let us write contents."""
-        try:
-            self._writing.ready()
-        except InputError:
-            return None
-        return Commits(self._writing, self._repo)
+        writing = self.contents_writer()
+        return Commits(writing, self._repo) if writing is not None else None
 
     def publishing(self) -> AbstractContextManager[None]:
         """The turn of this job to write to the installation."""
@@ -109,6 +113,31 @@ class Gateway:
     def pull(self, number: int) -> PullInfo:
         """Raises `NotFound` where there is no such pull request."""
         return _pull(self._api.get(f"{self._repo}/pulls/{number}"))
+
+    def sealed(self, ledger: Ledger, number: int) -> str:
+        """The hidden comment that holds the ledger of a pull request of this repository."""
+        return seal(ledger, self._repo_id, number, derived(self._settings.private_key, LEDGER))
+
+    def unsealed(self, body: str, number: int) -> Opened:
+        """The ledger in our summary comment, if this app wrote it for this pull request."""
+        return unseal(body, self._repo_id, number, all_derived(self._settings.private_keys, LEDGER))
+
+    def contents_writer(self) -> Api | None:
+        """An access with ``contents: write``, which resolves threads and pushes fixes; None where it is not granted.
+
+        The refusal is remembered for an hour, or until the installation's permissions change.
+        """
+        refused = self._keys.token(self._installation_id, "no-contents-write")
+        if self._client.exists(refused):
+            return None
+        try:
+            self._writing.ready()
+        except Gone:
+            raise
+        except InputError:
+            self._client.set(refused, b"1", ex=HOUR)
+            return None
+        return self._writing
 
     def open_pulls_with_head(self, sha: str) -> list[int]:
         """Open pull requests whose head is `sha`, forks included (``/commits/{sha}/pulls`` leaves them out)."""

@@ -125,9 +125,12 @@ class Api:
             if len(items) < 100:
                 return
 
-    def graphql(self, query: str, variables: Mapping[str, Any]) -> dict[str, Any]:
-        """``data`` of a query; partial data beside errors is kept (a missing object is null there)."""
-        self._gate.before_read()
+    def graphql(self, query: str, variables: Mapping[str, Any], *, is_write: bool = False) -> dict[str, Any]:
+        """``data`` of a query or mutation; partial data beside errors is kept (a missing object is null there)."""
+        if is_write:
+            self._gate.before_write()
+        else:
+            self._gate.before_read()
         url = self._requester().graphql_url
         answer = self._call("POST", url, body={"query": query, "variables": dict(variables)}).document
         data = answer.get("data") if isinstance(answer, dict) else None

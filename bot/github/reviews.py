@@ -59,12 +59,16 @@ class Conversation:
         """Whether a comment of ours starts with `marker`."""
         return any(comment.body.startswith(marker) for comment in self.own_comments(number))
 
-    def edit_existing(self, number: int, marker: str, text: str) -> None:
-        """Edit our comment that holds `marker`; without one nothing is said."""
-        for present in self.own_comments(number):
-            if present.body.startswith(marker):
-                self._edit(present, _marked(marker, text))
-                return
+    def write(self, number: int, marker: str, text: str, present: Posted | None) -> None:
+        """As `upsert`, where the caller has just read which comment is `present`."""
+        body = _marked(marker, text)
+        if present is not None:
+            self._edit(present, body)
+            return
+        look_then_write(
+            lambda: self._comment(number, body),
+            lambda: next((comment for comment in self.own_comments(number) if comment.body.startswith(marker)), None),
+        )
 
     def react(self, comment_id: int, content: str) -> None:
         """A reaction on a conversation comment; GitHub answers 200 where it is there already."""

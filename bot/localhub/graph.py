@@ -9,11 +9,12 @@ from typing import Any
 from graphql import build_schema
 
 from bot.localhub.access import Caller, repository_for
-from bot.localhub.clock import stamp
+from bot.localhub.clock import now, stamp
 from bot.localhub.errors import Refusal
 from bot.localhub.limits import rate
 from bot.localhub.model import Account, Comment, IssueComment, Pull, Repository, ReviewComment
 from bot.localhub.payloads.comments import present_line
+from bot.localhub.rules import text_body
 from bot.localhub.state import Hub
 
 SCHEMA = build_schema((Path(__file__).parent / "schema.graphql").read_text(encoding="utf-8"))
@@ -107,6 +108,15 @@ class PullRequest:
         heads = [item for item in self._hub.comments_of(self._pull) if item.in_reply_to is None]
         return _connection([Thread(self._hub, self._caller, item) for item in heads], first, after, last)
 
+    def comments(
+        self, info: Any, first: int | None = None, after: str | None = None, last: int | None = None, before: Any = None
+    ) -> Any:
+        """The conversation, oldest first."""
+        if not self._caller.allows(["issues:read", "pull_requests:read"]):
+            raise Refused("FORBIDDEN", "Resource not accessible by integration")
+        rows = self._hub.conversation_of(self._pull)
+        return _connection([_comment(item) for item in rows], first, after, last)
+
 
 class RepositoryNode:
     """A ``Repository``."""
@@ -193,6 +203,18 @@ class Query:
         found = self._writable(input["subjectId"])
         found.minimized_reason = None
         return {"unminimizedComment": _minimized(found), "clientMutationId": input.get("clientMutationId")}
+
+    def updatePullRequestReviewComment(self, info: Any, input: dict[str, Any]) -> Any:  # noqa: N802, A002
+        """Edit a comment on a line: one's own, as an app."""
+        found = self._comment_of(str(input["pullRequestReviewCommentId"]))
+        if not self._caller.allows(["pull_requests:write"]) or found.author is not self._caller.account:
+            raise Refused("FORBIDDEN", "Resource not accessible by integration")
+        try:
+            found.body = text_body(input["body"], "PullRequestReviewComment")
+        except Refusal as error:
+            raise Refused("UNPROCESSABLE", error.message) from None
+        found.updated_at = now()
+        return {"pullRequestReviewComment": _comment(found), "clientMutationId": input.get("clientMutationId")}
 
     def resolveReviewThread(self, info: Any, input: dict[str, Any]) -> Any:  # noqa: N802, A002
         """Resolve a thread; needs ``contents: write``, although it touches no contents."""

@@ -23,7 +23,8 @@ from bot.github.gateway import Gateway
 from bot.intents import ReviewPull
 from bot.queue.endings import CANCELLED, FAILED, end, ending
 from bot.queue.logbook import Logbook
-from bot.queue.publish import Superseded, posted_fingerprints, publish
+from bot.queue.memory import recall
+from bot.queue.publish import Superseded, Watch, publish
 from bot.queue.records import Record
 from bot.queue.replying import reply_with_plan
 from bot.queue.room import Room, heartbeat, open_room
@@ -121,14 +122,15 @@ def _review(room: Room, gateway: Gateway, record: Record, log: Logbook) -> None:
         _other_head(room, gateway, record, pull.head_sha)
         return
     with log.stage("read"):
-        posted = posted_fingerprints(gateway, pull, record)
-        given = read_pull(gateway, pull, repo_id=record.repo_id, generation=record.generation, posted=posted)
+        memory = recall(gateway, pull, record)
+        given = read_pull(gateway, pull, repo_id=record.repo_id, generation=record.generation, ledger=memory.ledger)
     with log.stage("analyse"):
         plan = review_in_child(given, room.limits)
     if set(record.runs) < set(CHECK_NAMES):
         record = replace(record, runs=_start_runs(room, gateway, record))
     with log.stage("publish"):
-        comments = publish(plan, record, gateway, lambda: room.is_superseded(record), posted)
+        watch = Watch(lambda: room.is_superseded(record), lambda: room.is_flushed(record))
+        comments = publish(plan, record, gateway, watch, memory)
     log.note(comments=comments, checks=",".join(check.conclusion for check in plan.checks))
     reply_with_plan(gateway, record, plan, comments)
     room.records.drop(record.name)

@@ -2,71 +2,87 @@
 
 from __future__ import annotations
 
-import re
+import logging
 from collections.abc import Callable
+from dataclasses import replace
 
 from bot.core.external_id import external_id
+from bot.core.ledger import published
+from bot.core.lifecycle import thread_changes
 from bot.core.plan import Plan
-from bot.github.gateway import Gateway, PullInfo
+from bot.github.errors import Refused
+from bot.github.gateway import Gateway
+from bot.queue.memory import Memory, remembered, write_summary
 from bot.queue.records import Record
-from bot.render.summary import SUMMARY_MARKER, all_clear
+from bot.render.summary import all_clear
 
-_FINGERPRINT = re.compile(r"<!-- preflight:fingerprint=([^ ]+) -->")
-"""Where a comment begins: further down it could be the name of somebody's file."""
-
-
-def _is_first(record: Record) -> bool:
-    """Nobody of ours has looked at this pull request: GitHub's own count of comments can be trusted to be no older."""
-    return record.generation == 1 and record.tries + record.waits == 0
+_log = logging.getLogger("preflight.jobs")
 
 
 class Superseded(Exception):
     """A newer push, or the pull request was closed: stop quietly."""
 
 
-def posted_fingerprints(gateway: Gateway, pull: PullInfo, record: Record) -> frozenset[str]:
-    """What our own comments on the pull request already say."""
-    if _is_first(record) and pull.num_review_comments == 0:
-        return frozenset()
-    ours = (_FINGERPRINT.match(comment.body) for comment in gateway.conversation.own_review_comments(pull.number))
-    return frozenset(found[1] for found in ours if found)
+class Watch:
+    """Whether a review is still wanted. `is_superseded` and `is_flushed` ask Redis each time."""
 
+    def __init__(self, is_superseded: Callable[[], bool], is_flushed: Callable[[], bool]) -> None:
+        self._is_superseded = is_superseded
+        self.is_flushed = is_flushed
 
-def publish(
-    plan: Plan, record: Record, gateway: Gateway, is_superseded: Callable[[], bool], there: frozenset[str]
-) -> int:
-    """Review, summary, checks, in this order. Returns the number of comments posted. Raises `Superseded`.
-
-    Everything may be done twice: what is there already is not written again. `there` are the fingerprints that were on
-    the pull request when this job read it; only the publisher writes there, and a lost answer is looked for.
-    """
-
-    def still_wanted() -> None:
-        if is_superseded():
+    def still_wanted(self) -> None:
+        """Raises `Superseded`."""
+        if self._is_superseded():
             raise Superseded
 
+
+def publish(plan: Plan, record: Record, gateway: Gateway, watch: Watch, memory: Memory) -> int:
+    """Review, threads, summary, checks, in this order. Returns the number of comments posted. Raises `Superseded`.
+
+    Everything may be done twice: what is there already is not written again. `memory` is what was there when this job
+    read the pull request; only who holds the publisher's lease writes there, and who decides something supersedes us
+    before it is written. Where Redis was flushed meanwhile there is no telling: then it is read again.
+    """
     with gateway.publishing():
-        still_wanted()
+        watch.still_wanted()
         pull = gateway.pull(record.number)
         if pull.head_sha != plan.head_sha or not pull.is_open:
             raise Superseded
-        posted = 0
-        if plan.comments:
-            fresh = [comment for comment in plan.comments if comment.fingerprint not in there]
-            still_wanted()
-            if fresh:
-                posted = gateway.conversation.review(record.number, plan.head_sha, plan.review_body, fresh)
-        is_silent = _is_first(record) and pull.num_comments == 0
-        if plan.summary is not None:
-            still_wanted()
-            gateway.conversation.upsert(record.number, SUMMARY_MARKER, plan.summary, is_new=is_silent)
-        elif not is_silent:
-            still_wanted()
-            gateway.conversation.edit_existing(record.number, SUMMARY_MARKER, all_clear(plan.head_sha))
+        if watch.is_flushed():
+            memory = remembered(gateway, record.number, plan.head_sha, gateway.talks.read(record.number))
+        posted = _review(plan, record, gateway, watch, memory)
+        if plan.posted is not None:
+            ledger = published(memory.ledger, plan.posted, plan.head_sha)
+            _say(plan, record, gateway, watch, replace(memory, ledger=ledger))
         for check in plan.checks:
-            still_wanted()
+            watch.still_wanted()
             identifier = external_id(record.repo_id, record.number, record.head_sha, record.generation, check.state)
             gateway.checks.conclude(
                 record.runs[check.name], identifier, check, look_first=record.tries + record.waits > 0
             )
     return posted
+
+
+def _review(plan: Plan, record: Record, gateway: Gateway, watch: Watch, memory: Memory) -> int:
+    fresh = [comment for comment in plan.comments if comment.fingerprint not in memory.ledger.commented]
+    if not fresh:
+        return 0
+    watch.still_wanted()
+    return gateway.conversation.review(record.number, plan.head_sha, plan.review_body, fresh)
+
+
+def _say(plan: Plan, record: Record, gateway: Gateway, watch: Watch, memory: Memory) -> None:
+    """Threads and summary as the ledger now has it."""
+    changes = thread_changes(memory.talk.threads, memory.ledger)
+    if changes:
+        watch.still_wanted()
+        try:
+            gateway.talks.change(changes, gateway.contents_writer)
+        except Refused as error:  # a thread that stays open is no reason to leave a check hanging
+            _log.warning("review=%s: threads were not changed: %s", record.name, error)
+    text = plan.summary
+    if text is None and memory.talk.summary is not None:
+        text = all_clear(plan.head_sha)
+    if text is not None:
+        watch.still_wanted()
+        write_summary(gateway, record.number, text, memory.ledger, memory)

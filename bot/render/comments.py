@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from analyzer.findings import Confidence, Finding
+from bot.core.anchors import Anchor
 from bot.core.suggestions import NoSuggestion, Suggestion
 from bot.render import limits
 from bot.render.markdown import Links, code, escape, prose
@@ -17,8 +18,14 @@ _HOW_SURE = {
 }
 
 
-def comment_body(finding: Finding, fingerprint: str, links: Links, change: Suggestion | NoSuggestion | None) -> str:
-    """The comment's Markdown. `change` is None when the finding has no fix.
+def comment_body(
+    finding: Finding,
+    fingerprint: str,
+    links: Links,
+    change: Suggestion | NoSuggestion | None,
+    anchor: Anchor | None = None,
+) -> str:
+    """The comment's Markdown. `change` is None when the finding has no fix; `anchor` is where the comment stands.
 
     The marker stands first, so that no cut can take it away.
     """
@@ -27,11 +34,24 @@ def comment_body(finding: Finding, fingerprint: str, links: Links, change: Sugge
         FINGERPRINT_MARKER.format(fingerprint),
         f"**{finding.rule} {escape(finding.name)}** · {finding.severity.value} · {_HOW_SURE[finding.confidence]}{cell}",
         prose(finding.message),
+        _elsewhere(finding, links, anchor),
         _why(finding, links),
         _what_to_do(finding, change),
         _silence(finding),
     ]
     return limits.body("\n\n".join(part for part in parts if part))
+
+
+def _elsewhere(finding: Finding, links: Links, anchor: Anchor | None) -> str:
+    """That the pull request does not touch the line which is wrong, and what of it is to blame."""
+    if anchor is None or anchor.is_touched:
+        return ""
+    if anchor.is_at_cause(finding):
+        return f"What this line changes goes wrong at {links.line(finding.path, finding.line)}, which is not changed."
+    if anchor.cause is not None:
+        cause = links.line(anchor.cause.path, anchor.cause.line)
+        return f"The pull request does not change this line; what it changes at {cause} makes it wrong."
+    return "The pull request does not change this line; something that it changes or removes elsewhere makes it wrong."
 
 
 def _why(finding: Finding, links: Links) -> str:

@@ -26,6 +26,11 @@ def body(text: str) -> str:
     return _cut(text, MAX_BODY, len)
 
 
+def characters(text: str, most: int) -> str:
+    """`text` cut to `most` characters."""
+    return _cut(text, most, len)
+
+
 def annotation_text(text: str) -> str:
     """`text` cut to what an annotation holds. It is plain text: nothing to close."""
     return _cut(text, MAX_ANNOTATION, _num_bytes)

@@ -12,6 +12,7 @@ from pathlib import PurePosixPath
 
 from analyzer.api import imported_paths
 from bot.core.config import CONFIG_PATHS, find
+from bot.core.ledger import Ledger
 from bot.core.review_input import MemoryTree, ReviewInput
 from bot.github.contents import Contents, Entry, Listing
 from bot.github.gateway import Gateway, PullInfo
@@ -131,9 +132,9 @@ def mentioned_files(content: bytes, path: str, known: Collection[str]) -> list[s
 
 
 def read_pull(
-    gateway: Gateway, pull: PullInfo, *, repo_id: int, generation: int, posted: frozenset[str] = frozenset()
+    gateway: Gateway, pull: PullInfo, *, repo_id: int, generation: int, ledger: Ledger | None = None
 ) -> ReviewInput:
-    """Everything `bot.core.review` needs for `pull`, whose head is pinned by it."""
+    """Everything `bot.core.review` needs for `pull`, whose head is pinned by it. `ledger` is the pull request's."""
     if pull.is_draft and generation > 0:  # skipped without a look at its files; a command looks
         return ReviewInput(snapshot=_snapshot(pull, repo_id), head=MemoryTree({}), base=MemoryTree({}))
     files = gateway.files(pull.number)
@@ -157,7 +158,7 @@ def read_pull(
         base=base.frozen(),
         config=config,
         config_problems=problems,
-        posted=posted,
+        ledger=ledger or Ledger(),
         generation=generation,
         web_url=pull.web_url,
     )

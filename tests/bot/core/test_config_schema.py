@@ -33,7 +33,9 @@ GOOD: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
         "mode": _mode,
         "rules": st.fixed_dictionaries({}, optional={"select": _codes, "ignore": _codes, "severity": _severity}),
         "min_confidence": st.sampled_from(["certain", "likely", "possible"]),
-        "comments": st.fixed_dictionaries({}, optional={"max_inline": st.integers(0, MAX_INLINE)}),
+        "comments": st.fixed_dictionaries(
+            {}, optional={"max_inline": st.integers(0, MAX_INLINE), "min_severity": st.sampled_from(["error", "note"])}
+        ),
         "targets": st.dictionaries(st.sampled_from(["long", "*"]), st.sampled_from(["H100-80GB", "p4d.24xlarge"])),
         "default_targets": st.lists(st.sampled_from(["A100-40GB", "T4"]), max_size=2),
         "launch": _globs,

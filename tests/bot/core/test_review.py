@@ -14,6 +14,7 @@ from bot.core.config import Config
 from bot.core.external_id import ExternalId, external_id, parse_external_id
 from bot.core.fingerprint import fingerprints
 from bot.core.introduced import introduced
+from bot.core.ledger import Ledger
 from bot.core.plan import Plan
 from bot.core.plan_json import plan_from_json, plan_to_json, review_input_from_json, review_input_to_json
 from bot.core.review import Engines, MemoryTree, ReviewInput, review
@@ -151,7 +152,7 @@ def test_nothing_is_said_twice() -> None:
         {"t.py": "# more\n\n" + NEW},
         {"t.py": OLD},
         {"t.py": "@@ -1,2 +1,5 @@\n+# more\n+\n a = 1\n x.append(loss)\n+y.append(loss)"},
-        posted=frozenset(comment.fingerprint for comment in first.comments),
+        ledger=Ledger(posted=first.posted or ()),
     )
     again = review(shifted, ENGINES)
     assert again.comments == ()

@@ -1,0 +1,186 @@
+"""What stands on a pull request, in one GraphQL query: our threads with what people answered, and our summary.
+
+REST can neither resolve a thread nor tell that one is resolved. Threads are changed in one mutation for many: closing
+them needs ``contents: write``, which most installations refuse; without it the comment is edited and minimized.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bot.core.commands.grammar import command_line
+from bot.core.lifecycle import FINGERPRINT, Thread, ThreadChange
+from bot.github.errors import Refused
+from bot.github.retry import Api, look_then_write
+from bot.github.reviews import Posted
+from bot.render import limits
+from bot.render.summary import SUMMARY_MARKER
+
+_log = logging.getLogger("preflight.github")
+_MAX_PAGES = 20
+_REPLIES = 30
+_BATCH = 20
+"""Threads changed in one request."""
+MAX_CHANGES = 100
+"""Threads changed by one review: what is left waits for the next."""
+_PAGE = "first: 100, after: "
+_PULL = """query($owner: String!, $name: String!, $number: Int!, $threads: String, $comments: String) {
+  repository(owner: $owner, name: $name) { pullRequest(number: $number) { %s } } }"""
+_THREADS = f"""reviewThreads({_PAGE}$threads) {{ pageInfo {{ hasNextPage endCursor }} nodes {{
+    id isResolved path line originalLine resolvedBy {{ login }}
+    comments(first: {_REPLIES}) {{ totalCount nodes {{ id body isMinimized author {{ __typename login }} }} }} }} }}"""
+_COMMENTS = f"""comments({_PAGE}$comments) {{ pageInfo {{ hasNextPage endCursor }} nodes {{
+    databaseId body author {{ __typename login }} }} }}"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Talk:
+    """Our threads, oldest first, and our summary comment where there is one."""
+
+    threads: tuple[Thread, ...] = ()
+    summary: Posted | None = None
+
+
+class Talks:
+    """Reads and changes the talk of one repository's pull requests. `login` is our bot user's."""
+
+    def __init__(self, api: Api, full_name: str, login: Callable[[], str]) -> None:
+        self._api = api
+        self._owner, _, self._name = full_name.partition("/")
+        self._login = login
+
+    def read(self, number: int) -> Talk:
+        """Everything of ours, through all pages of both lists at once."""
+        threads: list[Thread] = []
+        summary: Posted | None = None
+        for found in self._pages(number, {"reviewThreads": _THREADS, "comments": _COMMENTS}):
+            threads += self._threads(found.get("reviewThreads", ()))
+            summary = summary or self._summary(found.get("comments", ()))
+        return Talk(threads=tuple(threads), summary=summary)
+
+    def summary(self, number: int) -> Posted | None:
+        """Our summary comment alone."""
+        pages = self._pages(number, {"comments": _COMMENTS})
+        return next((found for page in pages if (found := self._summary(page["comments"]))), None)
+
+    def _pages(self, number: int, parts: Mapping[str, str]) -> Iterator[dict[str, list[Any]]]:
+        """The nodes of each list, page by page, while one of them has more."""
+        left, cursors = dict(parts), {"reviewThreads": None, "comments": None}
+        for _ in range(_MAX_PAGES):
+            if not left:
+                return
+            query = _PULL % " ".join(left.values())
+            variables = {"owner": self._owner, "name": self._name, "number": number}
+            variables |= {"threads": cursors["reviewThreads"], "comments": cursors["comments"]}
+            pull = ((self._api.graphql(query, variables).get("repository")) or {}).get("pullRequest")
+            if pull is None:
+                raise Refused(200, f"GraphQL does not show pull request {number}")
+            yield {name: [node for node in pull[name]["nodes"] if node] for name in left}
+            for name in list(left):
+                page = pull[name]["pageInfo"]
+                cursors[name] = page["endCursor"]
+                if not page["hasNextPage"]:
+                    del left[name]
+
+    def _threads(self, nodes: Iterable[Mapping[str, Any]]) -> Iterator[Thread]:
+        for node in nodes:
+            first, *answers = node["comments"]["nodes"] or [{}]
+            if not self._is_own(first) or not FINGERPRINT.match(first.get("body") or ""):
+                continue
+            is_long = node["comments"]["totalCount"] > _REPLIES
+            yield Thread(
+                id=str(node["id"]),
+                comment_id=str(first["id"]),
+                path=str(node["path"]),
+                line=int(node.get("line") or node.get("originalLine") or 0),
+                body=str(first["body"]),
+                is_resolved=bool(node["isResolved"]),
+                resolved_by_person=bool(node["isResolved"]) and self._is_persons(node.get("resolvedBy")),
+                is_minimized=bool(first.get("isMinimized")),
+                has_reply=is_long or any(self._is_reply(answer) for answer in answers),
+            )
+
+    def _summary(self, nodes: Iterable[Mapping[str, Any]]) -> Posted | None:
+        for node in nodes:
+            body = str(node.get("body") or "")
+            if body.startswith(SUMMARY_MARKER) and self._is_own(node):
+                return Posted(id=int(node["databaseId"]), body=body)
+        return None
+
+    def _is_own(self, node: Mapping[str, Any]) -> bool:
+        author = node.get("author") or {}
+        return author.get("__typename") == "Bot" and f"{author.get('login')}[bot]" == self._login()
+
+    def _is_persons(self, actor: Mapping[str, Any] | None) -> bool:
+        """GraphQL gives a resolver that is an app as null, or without the suffix of its login."""
+        return actor is not None and f"{str(actor['login']).removesuffix('[bot]')}[bot]" != self._login()
+
+    def _is_reply(self, node: Mapping[str, Any]) -> bool:
+        """What somebody else says; a command to us alone is said to us."""
+        body = str(node.get("body") or "").strip()
+        return not self._is_own(node) and command_line(body) != body
+
+    def change(self, changes: Sequence[ThreadChange], resolver: Callable[[], Api | None]) -> int:
+        """Make the changes; the number made. `resolver` gives an access with ``contents: write``, if one is granted."""
+        wanted = list(changes)[:MAX_CHANGES]
+        if not wanted:
+            return 0
+        api = resolver()
+        rest = self._resolve(api, wanted) if api is not None else wanted
+        for start in range(0, len(rest), _BATCH):
+            batch = rest[start : start + _BATCH]
+            steps = [step for change in batch for step in _edit_steps(change)]
+            if steps:
+                _mutate(self._api, steps)
+        return len(wanted)
+
+    def _resolve(self, api: Api, changes: Sequence[ThreadChange]) -> list[ThreadChange]:
+        """Resolve and unresolve; what has to be edited all the same."""
+        left: list[ThreadChange] = []
+        for start in range(0, len(changes), _BATCH):
+            batch = changes[start : start + _BATCH]
+            done = _mutate(api, [_resolve_step(change) for change in batch])
+            for change, is_done in zip(batch, done, strict=True):
+                if not is_done or (change.kind == "open" and change.thread.body != change.body):
+                    left.append(change)
+        return left
+
+
+_Step = tuple[str, str, dict[str, str]]  # mutation, its input's type, input
+
+
+def _resolve_step(change: ThreadChange) -> _Step:
+    if change.kind == "close":
+        return "resolveReviewThread", "ResolveReviewThreadInput", {"threadId": change.thread.id}
+    return "unresolveReviewThread", "UnresolveReviewThreadInput", {"threadId": change.thread.id}
+
+
+def _edit_steps(change: ThreadChange) -> Iterator[_Step]:
+    thread = change.thread
+    if thread.body != change.body:
+        given = {"pullRequestReviewCommentId": thread.comment_id, "body": limits.body(change.body)}
+        yield "updatePullRequestReviewComment", "UpdatePullRequestReviewCommentInput", given
+    if change.kind == "close" and not thread.is_minimized:
+        yield "minimizeComment", "MinimizeCommentInput", {"subjectId": thread.comment_id, "classifier": "RESOLVED"}
+    if change.kind == "open" and thread.is_minimized:
+        yield "unminimizeComment", "UnminimizeCommentInput", {"subjectId": thread.comment_id}
+
+
+def _mutate(api: Api, steps: Sequence[_Step]) -> list[bool]:
+    """Several mutations in one request, each of which may fail by itself; all may be repeated without harm."""
+    names = [f"s{place}" for place in range(len(steps))]
+    declared = ", ".join(f"${name}: {kind}!" for name, (_, kind, _) in zip(names, steps, strict=True))
+    called = " ".join(
+        f"{name}: {mutation}(input: ${name}) {{ clientMutationId }}"
+        for name, (mutation, _, _) in zip(names, steps, strict=True)
+    )
+    given = {name: values | {"clientMutationId": name} for name, (_, _, values) in zip(names, steps, strict=True)}
+    query = f"mutation({declared}) {{ {called} }}"
+    answer = look_then_write(lambda: api.graphql(query, given, is_write=True), lambda: None)
+    done = [answer.get(name) is not None for name in names]
+    if not all(done):
+        _log.info("GitHub did not change %d of %d threads", done.count(False), len(done))
+    return done
