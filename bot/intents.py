@@ -90,7 +90,7 @@ class MergeGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DropTokens:
-    """The installation changed: cached tokens may have the wrong scope."""
+    """The installation changed, or its owner's defaults: what is cached about it may be old."""
 
     installation_id: int
 
@@ -326,6 +326,8 @@ def _installation(payload: _Payload) -> Intent:
 def _push(payload: _Payload) -> Intent:
     if not payload.text("ref").startswith("refs/heads/"):
         return Ignore(reason="not a branch")
+    if payload.text("repository.full_name").endswith("/.github"):
+        return DropTokens(installation_id=payload.number("installation.id"))
     return DropConfig(repo_id=payload.number("repository.id"))
 
 

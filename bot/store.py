@@ -23,6 +23,9 @@ RECORD_TTL = 7 * DAY
 BLOB_TTL = 7 * DAY
 BLOB_MAX_BYTES = 1 << 20
 TREE_TTL = DAY
+OWNER_TTL = 3_600
+OWNER_ABSENT_TTL = 6 * 3_600
+"""The owner's defaults; a push to them drops the entry, the time is for a push that we never heard of."""
 HEARTBEAT_TTL = 600
 WRITES_TTL = 3_700
 REDELIVERY_WINDOW = 3 * DAY
@@ -74,6 +77,10 @@ class Keys:
     def token(self, installation_id: int, scope: str) -> str:
         """string (Fernet), until 300 s before GitHub's expiry: an installation token of one scope."""
         return f"{self.space}:token:{installation_id}:{scope}"
+
+    def owner_defaults(self, installation_id: int) -> str:
+        """string (JSON of a file, or null), OWNER_TTL or OWNER_ABSENT_TTL: the owner's default configuration."""
+        return f"{self.space}:owner-defaults:{installation_id}"
 
     def blob(self, repo_id: int, sha: str) -> str:
         """string (the bytes), BLOB_TTL, at most BLOB_MAX_BYTES: a git blob. Per repository: no reads across them."""

@@ -16,15 +16,16 @@ from bot.sources.base import PullSnapshot, Tree
 class ReviewInput:
     """One pull request, ready to be reviewed.
 
-    `base` is the tree of the merge base; `config` comes from the tip of the base branch. `ledger` is what was said and
-    decided on the pull request before. `skip` names files that killed an analysing process before, and
-    why they are left out. `web_url` is where people see the repositories (GHES has its own).
+    `base` is the tree of the merge base; `config` comes from the tip of the base branch, over the owner's `defaults`.
+    `ledger` is what was said and decided on the pull request before. `skip` names files that killed an analysing
+    process before, and why they are left out. `web_url` is where people see the repositories (GHES has its own).
     """
 
     snapshot: PullSnapshot
     head: Tree
     base: Tree
     config: Config = field(default_factory=Config)
+    defaults: Config = field(default_factory=Config)
     config_problems: tuple[Problem, ...] = ()
     ledger: Ledger = field(default_factory=Ledger)
     skip: Mapping[str, str] = field(default_factory=dict)

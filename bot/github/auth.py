@@ -39,6 +39,10 @@ READING = {"metadata": "read", "pull_requests": "read", "checks": "read"}
 _EARLY = 300  # seconds before GitHub's expiry
 
 
+class NotGranted(InputError):
+    """The installation has not accepted a permission, or does not include a repository."""
+
+
 class AppSigner:
     """The app's JWT. After a 401 it goes on with the other private key: one that GitHub does not know (any more), or
     not yet, must not stop a worker while keys are rotated."""
@@ -80,9 +84,9 @@ class AppCredentials:
         return self._token(installation_id, [], READING, fresh=fresh)
 
     def _token(
-        self, installation_id: int, repo_ids: list[int], permissions: dict[str, str], *, fresh: bool
+        self, installation_id: int, repo_ids: list[int], permissions: dict[str, str], *, fresh: bool, name: str = ""
     ) -> Auth.Token:
-        named = json.dumps([*repo_ids, permissions], sort_keys=True)
+        named = json.dumps([*repo_ids, permissions, *([name] if name else [])], sort_keys=True)
         key = self._keys.token(installation_id, hashlib.sha256(named.encode()).hexdigest()[:16])
         if not fresh and (cached := self._client.get(key)):
             try:
@@ -90,13 +94,23 @@ class AppCredentials:
             except InvalidToken:
                 pass  # the app has a new private key
         body: dict[str, Any] = {"permissions": permissions} | ({"repository_ids": repo_ids} if repo_ids else {})
+        body |= {"repositories": [name]} if name else {}
         token, lifetime = self._ask(installation_id, body)
         if lifetime > _EARLY:
             self._client.set(key, self._fernet.encrypt(token.encode()), ex=int(lifetime - _EARLY))
         return Auth.Token(token)
 
+    def by_name(self, installation_id: int, name: str) -> Auth.Token | None:
+        """A token that reads one repository of the installation's owner; None where the installation has none such."""
+        permissions = {"metadata": "read", "contents": "read"}
+        try:
+            return self._token(installation_id, [], permissions, fresh=True, name=name)
+        except NotGranted:
+            return None
+
     def drop(self, installation_id: int) -> None:
-        """Forget the tokens of an installation whose scope changed."""
+        """Forget what is cached about an installation that changed: tokens of another scope, the owner's defaults."""
+        self._client.delete(self._keys.owner_defaults(installation_id))
         for key in self._client.scan_iter(self._keys.token(installation_id, "*")):
             self._client.delete(key)
 
@@ -116,6 +130,7 @@ class AppCredentials:
         except NotFound:
             raise Gone(f"installation {installation_id} does not exist (any more)") from None
         except Invalid as error:
-            raise InputError(f"the installation has not accepted a permission the app needs: {error.message}") from None
+            text = f"the installation has not accepted a permission the app needs: {error.message}"
+            raise NotGranted(text) from None
         ends = datetime.fromisoformat(str(answer["expires_at"]).replace("Z", "+00:00")).timestamp()
         return str(answer["token"]), ends - time.time()

@@ -21,6 +21,7 @@ from bot.github.commits import Commits
 from bot.github.contents import Contents
 from bot.github.errors import Gone, NotFound
 from bot.github.limits import Throttle
+from bot.github.owner import OwnerDefaults, OwnerFile
 from bot.github.retry import Api
 from bot.github.reviews import Conversation
 from bot.github.talk import Talks
@@ -88,6 +89,8 @@ class Gateway:
         self._api = api()
         self._writing = api({"contents": "write"})
         self._repo = f"/repos/{full_name}"
+        self._owner, self._installation_id = full_name.partition("/")[0], installation_id
+        self._defaults = OwnerDefaults(credentials, client, keys, settings.api_url, settings.verify)
         self.checks = Checks(self._api, self._repo)
         self.conversation = Conversation(self._api, self._repo, credentials.login)
         self.threads = Threads(self._api, self._repo, credentials.login)
@@ -99,12 +102,16 @@ class Gateway:
 
     @property
     def calls(self) -> int:
-        return self._api.calls + self._writing.calls
+        return self._api.calls + self._writing.calls + self._defaults.calls
 
     def commits(self) -> Commits | None:
         """Commits to the repository; None where the installation does not let us write contents."""
         writing = self.contents_writer()
         return Commits(writing, self._repo) if writing is not None else None
+
+    def owner_file(self) -> OwnerFile | None:
+        """The owner's default configuration."""
+        return self._defaults.read(self._installation_id, self._owner)
 
     def publishing(self) -> AbstractContextManager[None]:
         """The turn of this job to write to the installation."""

@@ -19,6 +19,7 @@ TOKEN_LIFE = timedelta(hours=1)
 MAX_JWT_SECONDS = 600
 _CLOCK_DRIFT_SECONDS = 30
 _LEVELS = {"read": 1, "write": 2, "admin": 3}
+NOT_REACHABLE = "There is at least one repository that does not exist or is not accessible to the parent installation."
 _NOT_DECODED = "A JSON web token could not be decoded"
 _EXP_PASSED = (
     "'Expiration time' claim ('exp') must be a numeric value "
@@ -205,10 +206,7 @@ def issue_token(
             repo is None or repo.owner is not installation.account or (allowed is not None and repo.id not in allowed)
             for repo in reachable
         ):
-            text = (
-                "There is at least one repository that does not exist or is not accessible to the parent installation."
-            )
-            raise Refusal(422, text)
+            raise Refusal(422, NOT_REACHABLE)
     token = Token(
         # The stateless form that GitHub moves to: longer than the old forty characters, with dots in it.
         value=f"ghs_{installation.app.id}_{secrets.token_urlsafe(40)}.{secrets.token_urlsafe(40)}",

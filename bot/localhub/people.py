@@ -14,6 +14,7 @@ from bot.localhub.errors import Refusal, invalid, not_found
 from bot.localhub.gitrepo import GitError
 from bot.localhub.model import Account, CheckRun, CheckSuite, IssueComment, Pull, Repository, ReviewComment
 from bot.localhub.payloads import comments, people, pulls, repos
+from bot.localhub.payloads.pushes import push_event
 from bot.localhub.service import Service
 from bot.localhub.suggestions import Change, apply_changes, change_of
 from bot.localhub.suites import suite_for
@@ -21,21 +22,27 @@ from bot.localhub.suites import suite_for
 
 def push(service: Service, repo: Repository, branch: str, source: Path, ref: str, sender: Account) -> str:
     """Take `ref` of the repository at `source` as the new tip of `branch`; pull requests from it are synchronised."""
+    before = repo.git.branches().get(branch)
     try:
         sha = repo.git.fetch(str(source), ref, f"refs/heads/{branch}")
     except GitError as error:
         raise invalid("Reference", "ref", str(error)) from None
-    _moved(service, repo, branch, sha, sender)
+    moved(service, repo, branch, before, sha, sender)
     return sha
 
 
 def move_branch(service: Service, repo: Repository, branch: str, sha: str, sender: Account) -> None:
     """A branch now stands at a commit that the repository has."""
+    before = repo.git.branches().get(branch)
     repo.git.set_ref(f"refs/heads/{branch}", sha)
-    _moved(service, repo, branch, sha, sender)
+    moved(service, repo, branch, before, sha, sender)
 
 
-def _moved(service: Service, repo: Repository, branch: str, sha: str, sender: Account) -> None:
+def moved(service: Service, repo: Repository, branch: str, before: str | None, sha: str, sender: Account) -> None:
+    """Tell everybody that a branch points to another commit."""
+    if before == sha:
+        return
+    service.dispatcher.announce("push", repo, push_event(service.hub.urls, repo, branch, before, sha, sender))
     for pull in list(service.hub.rows.issues.values()):
         if not isinstance(pull, Pull) or pull.state != "open":
             continue
@@ -138,7 +145,10 @@ def delete_branch(service: Service, repo: Repository, branch: str, sender: Accou
     """Delete a branch; GitHub closes the pull requests that come from it."""
     if branch not in repo.git.branches():
         raise not_found()
+    gone = repo.git.branches()[branch]
     repo.git.set_ref(f"refs/heads/{branch}", None)
+    payload = push_event(service.hub.urls, repo, branch, gone, None, sender)
+    service.dispatcher.announce("push", repo, payload)
     for pull in [one for one in service.hub.rows.issues.values() if isinstance(one, Pull)]:
         if pull.state == "open" and pull.head_repo is repo and pull.head_ref == branch:
             change_state(service, pull, "closed", sender)

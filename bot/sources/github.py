@@ -11,12 +11,13 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import PurePosixPath
 
 from analyzer.api import imported_paths
-from bot.core.config import CONFIG_PATHS, find
+from bot.core.config import CONFIG_PATHS
 from bot.core.ledger import Ledger
 from bot.core.review_input import MemoryTree, ReviewInput
 from bot.github.contents import Contents, Entry, Listing
 from bot.github.gateway import Gateway, PullInfo
 from bot.sources.base import ChangedFile, PullSnapshot
+from bot.sources.settled import read_config
 from estimator.launches import SUFFIXES, candidates
 from estimator.resolve.versions import may_pin
 
@@ -148,7 +149,8 @@ def read_pull(
     }
     moved = {file.path: file.previous_path for file in files if file.previous_path}
     fetch_closure(gateway.contents, starts, pairs=moved)
-    config, problems = find(_config_reader(gateway.contents, base, pull.base_sha))
+    settled = read_config(gateway, _config_reader(gateway.contents, base, pull.base_sha))
+    config = settled.config
     if config.baseline:
         fetch_closure(gateway.contents, {base: [config.baseline]}, pairs={})
     is_cut = pull.num_files > len(files) or head.listing.is_cut or base.listing.is_cut
@@ -157,7 +159,8 @@ def read_pull(
         head=head.frozen(),
         base=base.frozen(),
         config=config,
-        config_problems=problems,
+        defaults=settled.defaults,
+        config_problems=settled.problems,
         ledger=ledger or Ledger(),
         generation=generation,
         web_url=pull.web_url,

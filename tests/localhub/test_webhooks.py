@@ -171,3 +171,27 @@ def test_a_lost_answer_was_done(world: World) -> None:
     with pytest.raises(requests.ConnectionError):
         world.call("POST", "/issues/1/comments", {"body": "x"}, token=token)
     assert _comments(world) == 1
+
+
+def test_a_moved_branch_is_a_push(told: World) -> None:
+    """Also to the default branch; what it changed is listed, a forced one says so."""
+    service, hub = told.server.service, told.server.service.hub
+    with hub.lock:
+        dana = hub.account("dana")
+        start = commit(told.source, "more", {"new/x.py": "x = 2\n", "new/data.py": None, "README.md": "# say\n"})
+        people.push(service, told.repo, "main", told.source, "HEAD", dana)
+        people.push(service, told.repo, "main", told.source, "refs/heads/main", dana)
+        people.push(service, told.repo, "other", told.source, "HEAD", dana)
+        people.push(service, told.repo, "other", told.source, "HEAD", dana)
+        people.delete_branch(service, told.repo, "other", dana)
+    service.dispatcher.wait_idle()
+    sent = [one.payload for one in hub.rows.deliveries.values() if one.event == "push"]
+    assert [(one["ref"], one["created"], one["forced"], one["deleted"]) for one in sent] == [
+        ("refs/heads/main", False, False, False),
+        ("refs/heads/main", False, True, False),
+        ("refs/heads/other", True, False, False),
+        ("refs/heads/other", False, False, True),
+    ]
+    head = sent[0]["head_commit"]
+    assert (sent[0]["after"], head["id"]) == (start, start)
+    assert (head["added"], head["removed"], head["modified"]) == (["new/x.py"], ["new/data.py"], ["README.md"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from flask import Blueprint, Response, jsonify, request
 
 from bot.localhub import webhooks
-from bot.localhub.access import issue_token
+from bot.localhub.access import NOT_REACHABLE, issue_token
 from bot.localhub.clock import stamp
 from bot.localhub.errors import Refusal, not_found
 from bot.localhub.limits import rate
@@ -39,6 +39,14 @@ def get_installation(installation_id: int) -> Response:
     return jsonify(people.installation(hub().urls, _installation(installation_id)))
 
 
+def _id_of(installation: Installation, name: str) -> int:
+    """GitHub does not say whether a repository is missing or out of the installation's reach."""
+    try:
+        return hub().repository(installation.account.login, name).id
+    except Refusal:
+        raise Refusal(422, NOT_REACHABLE) from None
+
+
 @routes.post("/app/installations/<int:installation_id>/access_tokens")
 def create_token(installation_id: int) -> tuple[Response, int]:
     installation = _installation(installation_id)
@@ -46,8 +54,7 @@ def create_token(installation_id: int) -> tuple[Response, int]:
         raise Refusal(403, "This installation has been suspended")
     body = json_body()
     ids = list(body.get("repository_ids") or [])
-    for name in body.get("repositories") or []:
-        ids.append(hub().repository(installation.account.login, name).id)
+    ids += [_id_of(installation, name) for name in body.get("repositories") or []]
     token = issue_token(hub(), installation, body.get("permissions") or None, ids or None)
     answer: Json = {
         "token": token.value,
