@@ -16,7 +16,7 @@ def test_a_review_of_fifty_changed_files(stack: Stack) -> None:
     changed = {path: f"{text}x = torch.zeros({i})\n" for i, (path, text) in enumerate(package.items())}
     stack.push("feature", {**changed, "train.py": TRAIN, "train.slurm": LAUNCH})
     stack.serve()
-    stack.work_on()
+    stack.work_on(PREFLIGHT_REDELIVERY_SECONDS="0", PREFLIGHT_WATCH_SECONDS="0")  # the patrol is no part of a review
     stack.concluded(stack.open_pull())
     wait_for(lambda: not stack.client.zcard("preflight:reviews"), 20, "nothing is open")
     asked = [(one.method, one.path) for one in stack.hub.service.recorder.all()]
