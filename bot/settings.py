@@ -139,6 +139,20 @@ def worker_settings(environment: Mapping[str, str]) -> WorkerSettings:
     )
 
 
+def optional_secret(environment: Mapping[str, str], name: str) -> Secret | None:
+    """The variable or the content of NAME_FILE, None where neither is set. Raises `InputError` for a weak one."""
+    value = _find(environment, name)
+    return _strong(name, value) if value else None
+
+
+def positive_int(environment: Mapping[str, str], name: str, default: int) -> int:
+    """Raises `InputError` for what is no number from 1 up."""
+    value = _number(environment, name, int, default)
+    if value < 1:
+        raise InputError(f"{name}: must be at least 1")
+    return value
+
+
 def redis_url(environment: Mapping[str, str]) -> str:
     """``REDIS_URL``; `bot.redis_server` starts a server and sets it where there is none."""
     url = environment.get("REDIS_URL", "").strip()

@@ -106,6 +106,26 @@ class Keys:
         """string (epoch seconds), until then: GitHub asked us to wait."""
         return f"{self.space}:pause:{installation_id}"
 
+    def report(self, repo_id: int, number: int, sha: str) -> str:
+        """string (zlib JSON), PREFLIGHT_REPORT_DAYS: the report behind a check's link, with lines of the code."""
+        return f"{self.space}:report:{repo_id}:{number}:{sha}"
+
+    def reports(self, repo_id: int, number: int) -> str:
+        """zset sha -> time, PREFLIGHT_REPORT_DAYS: the reports of a pull request; the oldest go."""
+        return f"{self.space}:reports:{repo_id}:{number}"
+
+    def what_if(self, digest: str) -> str:
+        """string (JSON), one hour: the estimate of a run config that somebody changed on a page."""
+        return f"{self.space}:whatif:{digest}"
+
+    def session(self, digest: str) -> str:
+        """string (Fernet), at most 8 hours: who logged in, by the hash of the cookie."""
+        return f"{self.space}:session:{digest}"
+
+    def operator_tries(self) -> str:
+        """integer, 60 s: tries for the operator's token."""
+        return f"{self.space}:operator-tries"
+
     def ready(self) -> str:
         """string, 60 s: `/readyz` wrote it."""
         return f"{self.space}:ready"

@@ -25,7 +25,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--base", required=True, metavar="REF", help="the branch the change would be merged into")
     parser.add_argument("--head", default="HEAD", metavar="REF", help="the change (default: HEAD)")
     parser.add_argument("--dry-run", action="store_true", help="say so explicitly: this command never writes to GitHub")
-    parser.add_argument("--format", choices=("terminal", "json", "markdown"), default="terminal")
+    parser.add_argument("--format", choices=("terminal", "json", "markdown", "html"), default="terminal")
     parser.add_argument(
         "--fail-on",
         choices=tuple(_WORSE_THAN),
@@ -64,6 +64,10 @@ def _shown(plan: Plan, form: str) -> str:
         from bot.core.plan_json import plan_to_json
 
         return json.dumps({"version": 1, **plan_to_json(plan)}, indent=2)
+    if form == "html":
+        from bot.render.pages.report import report_page
+
+        return report_page(plan.details or {}, inline_style=True)
     from bot.render.plan_text import markdown, terminal
 
     return markdown(plan) if form == "markdown" else terminal(plan)

@@ -26,11 +26,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from gunicorn.app.base import BaseApplication  # type: ignore[import-untyped]
 
+    from bot.pages.settings import page_settings
     from bot.settings import web_settings
     from bot.web.app import create_app
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     web_settings(os.environ)  # a missing secret refuses to start here, not in a worker
+    page_settings(os.environ)
 
     class Receiver(BaseApplication):  # type: ignore[misc]
         """Not gunicorn's command line: that puts the working directory on the import path."""

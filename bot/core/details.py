@@ -8,10 +8,11 @@ the repository.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from analyzer.findings import Finding, Skipped
+from bot import catalogue
 from bot.core.config_text import Problem
 from bot.core.examine import Code, Failed, Memory
 from bot.core.excerpts import Texts, change, excerpt
@@ -58,6 +59,7 @@ def details(
         "findings": [_finding(item, given, texts) for item in placed[:MAX_FINDINGS]],
         "num_findings": len(placed),
         "problems": [f"{item.path}:{item.line} {item.message}"[:_MAX_TEXT] for item in problems[:MAX_LISTED]],
+        "rules": _rules({item.finding.rule for item in placed[:MAX_FINDINGS]}),
         **_code(code),
         **_memory(memory),
     }
@@ -90,6 +92,18 @@ def _finding(item: Placed, given: ReviewInput, texts: Texts) -> Document:
         "framework": framework(texts.text(finding.path)),
         "pattern": pattern(finding.message),
     }
+
+
+def _rules(codes: Collection[str]) -> Document:
+    """What the rules' own pages say, by code; for the person who meets a rule for the first time."""
+    found = {}
+    for rule in catalogue.all_rules():
+        if rule.code in codes:
+            parts = [part.partition("\n") for part in f"\n{rule.page}".split("\n## ")[1:]]
+            sections = {title.strip(): body.strip() for title, _, body in parts}
+            shown = {key: sections[key] for key in ("Why it matters", "When it stays quiet") if key in sections}
+            found[rule.code] = {"name": rule.name, "summary": rule.summary, "sections": shown}
+    return found
 
 
 def _cell(cell: Any) -> list[int] | None:

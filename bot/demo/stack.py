@@ -117,7 +117,7 @@ class Stack:
         key_file.write_bytes(key.private_bytes(*pem, no_password))
         form = (serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
         manifest = _manifest()
-        self.app_id = self.hub.post(
+        app = self.hub.post(
             "/apps",
             slug="preflight",
             public_key=key.public_key().public_bytes(*form).decode(),
@@ -125,13 +125,17 @@ class Stack:
             webhook_secret=self.secret,
             permissions=manifest["default_permissions"],
             events=manifest["default_events"],
-        )["id"]
+        )
+        self.app_id = app["id"]
         return {
             "REDIS_URL": self.redis_url,
             "GITHUB_API_URL": f"{hub_url}/api/v3",
             "PREFLIGHT_APP_ID": str(self.app_id),
             "PREFLIGHT_PRIVATE_KEY_FILE": str(key_file),
             "PREFLIGHT_WEBHOOK_SECRET": self.secret,
+            "PREFLIGHT_PUBLIC_URL": self.web_url,
+            "PREFLIGHT_CLIENT_ID": app["client_id"],
+            "PREFLIGHT_CLIENT_SECRET": app["client_secret"],
             "PREFLIGHT_NAMESPACE": f"preflight-demo-{secrets.token_hex(4)}",
             "PREFLIGHT_SECONDS_BETWEEN_WRITES": "0.05",  # nobody else waits at this GitHub
             **self.environment,

@@ -32,6 +32,8 @@ class Checks:
     def __init__(self, api: Api, repo: str) -> None:
         self._api = api
         self._repo = repo
+        self.details_url = ""
+        """Where the checks' link leads; empty leaves it to GitHub."""
 
     def start(self, name: str, sha: str, external_id: str, title: str, *, look_first: bool = False) -> CheckRun:
         """An ``in_progress`` run. `look_first` where an earlier job may have created it and died."""
@@ -42,6 +44,7 @@ class Checks:
             "external_id": external_id,
             "started_at": _now(),
             "output": {"title": title, "summary": "The result follows."},
+            **self._link(),
         }
 
         def create() -> CheckRun:
@@ -97,8 +100,12 @@ class Checks:
             "external_id": external_id,
             **_concluded(outcome.conclusion),
             "output": _output(outcome, outcome.annotations[done:]),
+            **self._link(),
         }
         self._patch(run_id, body, len(outcome.annotations), is_last=True)
+
+    def _link(self) -> dict[str, str]:
+        return {"details_url": self.details_url} if self.details_url else {}
 
     def _patch(self, run_id: int, body: Mapping[str, Any], total: int, *, is_last: bool = False) -> None:
         """`total` is the number of annotations the run holds when the request was done."""

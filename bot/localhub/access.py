@@ -89,6 +89,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "checks.list_runs": ("checks:read",),
     "checks.list_suites": ("checks:read",),
     "graphql.query": ("token",),
+    "user.get_user": ("user",),
 }
 
 
@@ -98,17 +99,22 @@ class Caller:
 
     app: App
     token: Token | None = None
+    user: Account | None = None
 
     @property
     def account(self) -> Account:
         """The account that acts."""
-        return self.app.bot
+        return self.user or self.app.bot
 
     def allows(self, needs: Iterable[str]) -> bool:
         """Whether one of the named permissions is held."""
         return any(self._holds(need) for need in needs)
 
     def _holds(self, need: str) -> bool:
+        if self.user is not None:
+            return need in {"user", "metadata:read"}
+        if need == "user":
+            return False
         if need in {"app", "token"}:
             return (self.token is None) == (need == "app")
         if self.token is None:
@@ -118,7 +124,10 @@ class Caller:
         return _LEVELS.get(held.get(name, ""), 0) >= _LEVELS[level]
 
     def sees(self, repo: Repository) -> bool:
-        """Whether a repository is inside the token's reach."""
+        """Whether a repository is inside the token's reach; a person's reaches what that one may read."""
+        if self.user is not None:
+            role = repo.roles.get(self.user.login.lower(), "none")
+            return not repo.is_private or role != "none" or repo.owner is self.user
         if self.token is None:
             return False
         found = self.token.installation
@@ -137,6 +146,9 @@ def authenticate(hub: Hub, header: str | None) -> Caller:
         raise Refusal(401, "Bad credentials")
     if value.count(".") == 2 and not value.startswith("ghs_"):
         return Caller(_app_of(hub, value))
+    person = hub.rows.user_tokens.get(value)
+    if person is not None and person.until > time.time():
+        return Caller(person.app, user=person.user)
     token = hub.rows.tokens.get(value)
     if token is None or token.expires_at <= now():
         raise Refusal(401, "Bad credentials")
@@ -155,7 +167,7 @@ def _app_of(hub: Hub, value: str) -> App:
     issuer = str(claims.get("iss", ""))
     if not issuer:
         raise Refusal(401, "Missing 'issuer' claim ('iss') in assertion")
-    app = next((app for app in hub.rows.apps.values() if issuer in {str(app.id), f"Iv1.local{app.id}"}), None)
+    app = next((app for app in hub.rows.apps.values() if issuer in {str(app.id), app.client_id}), None)
     if app is None:
         raise Refusal(404, "Integration not found")
     checked_none = {"verify_exp": False, "verify_iat": False, "verify_iss": False, "verify_nbf": False}

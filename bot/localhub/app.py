@@ -17,7 +17,20 @@ from bot.localhub.access import NEEDS, authenticate, check_allowed
 from bot.localhub.errors import Refusal
 from bot.localhub.faults import Fault
 from bot.localhub.recorder import Exchange, without_secrets
-from bot.localhub.routes import administration, checks, control, gitdata, graphql, issues, pages, pulls, repos, reviews
+from bot.localhub.routes import (
+    administration,
+    checks,
+    control,
+    gitdata,
+    graphql,
+    issues,
+    oauth,
+    pages,
+    pulls,
+    repos,
+    reviews,
+    user,
+)
 from bot.localhub.routes import app as app_routes
 from bot.localhub.service import Service
 from bot.localhub.urls import API_PREFIX
@@ -69,7 +82,21 @@ def create_app(service: Service) -> Flask:
     app = Flask("bot.localhub", static_folder=None, template_folder="templates", root_path=_here())
     app.extensions["localhub"] = service
     app.url_map.merge_slashes = False
-    for module in (app_routes, repos, gitdata, pulls, reviews, issues, checks, graphql, control, administration, pages):
+    for module in (
+        app_routes,
+        repos,
+        gitdata,
+        pulls,
+        reviews,
+        issues,
+        checks,
+        graphql,
+        user,
+        oauth,
+        control,
+        administration,
+        pages,
+    ):
         app.register_blueprint(module.routes)
     app.add_url_rule("/_codeload/<key>", view_func=repos.archive, endpoint="codeload")
     for endpoint in NEEDS:

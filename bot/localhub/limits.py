@@ -18,6 +18,8 @@ def _window() -> int:
 
 
 def _key(caller: Caller) -> tuple[int, int]:
+    if caller.user is not None:
+        return (caller.user.id, _window())
     return (caller.token.installation.id if caller.token else -caller.app.id, _window())
 
 

@@ -35,6 +35,12 @@ class App:
     permissions: Permissions
     events: tuple[str, ...]
     created_at: datetime
+    client_secret: str = ""
+
+    @property
+    def client_id(self) -> str:
+        """For its JWT, and for people who log in through it."""
+        return f"Iv1.local{self.id}"
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -59,6 +65,16 @@ class Token:
     permissions: Permissions
     repository_ids: set[int] | None
     expires_at: datetime
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class UserToken:
+    """A token of a person who logged in through an app: it sees what both of them see. `until` in epoch seconds."""
+
+    value: str
+    app: App
+    user: Account
+    until: float
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

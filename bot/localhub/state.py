@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import secrets
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable
@@ -28,6 +29,7 @@ from bot.localhub.model import (
     Review,
     ReviewComment,
     Token,
+    UserToken,
 )
 from bot.localhub.patches import FileChange, changed_files
 from bot.localhub.urls import Urls
@@ -45,6 +47,7 @@ class AppSpec:
     webhook_secret: str
     permissions: Permissions
     events: tuple[str, ...]
+    client_secret: str = ""
 
 
 @dataclass(slots=True)
@@ -55,6 +58,7 @@ class Tables:
     apps: dict[int, App] = field(default_factory=dict)
     installations: dict[int, Installation] = field(default_factory=dict)
     tokens: dict[str, Token] = field(default_factory=dict)
+    user_tokens: dict[str, UserToken] = field(default_factory=dict)
     repositories: dict[int, Repository] = field(default_factory=dict)
     issues: dict[tuple[int, int], Issue] = field(default_factory=dict)
     issue_comments: dict[int, IssueComment] = field(default_factory=dict)
@@ -104,6 +108,7 @@ class Hub:
             permissions=dict(spec.permissions),
             events=spec.events,
             created_at=now(),
+            client_secret=spec.client_secret or secrets.token_hex(20),
         )
         self.rows.apps[app.id] = app
         return app

@@ -126,6 +126,7 @@ def _review(room: Room, gateway: Gateway, record: Record, log: Logbook) -> None:
         given = read_pull(gateway, pull, repo_id=record.repo_id, generation=record.generation, ledger=memory.ledger)
     with log.stage("analyse"):
         plan = review_in_child(given, room.limits)
+    room.desk.put(record, plan.details)
     if set(record.runs) < set(CHECK_NAMES):
         record = replace(record, runs=_start_runs(room, gateway, record))
     with log.stage("publish"):

@@ -11,6 +11,9 @@ from dataclasses import dataclass
 import redis
 
 from bot.github.gateway import Gateway
+from bot.pages.desk import Desk
+from bot.pages.links import ReportRef
+from bot.pages.settings import page_settings
 from bot.queue.claims import Claims
 from bot.queue.enqueue import Enqueuer
 from bot.queue.records import Record, Records
@@ -29,6 +32,7 @@ class Room:
     claims: Claims
     records: Records
     enqueuer: Enqueuer
+    desk: Desk
 
     def gateway(self, installation_id: int, repo_id: int, full_name: str) -> Gateway:
         return Gateway(
@@ -36,7 +40,10 @@ class Room:
         )
 
     def gateway_of(self, record: Record) -> Gateway:
-        return self.gateway(record.installation_id, record.repo_id, record.full_name)
+        gateway = self.gateway(record.installation_id, record.repo_id, record.full_name)
+        ref = ReportRef(repo_id=record.repo_id, number=record.number, head_sha=record.head_sha)
+        gateway.checks.details_url = self.desk.address(ref)
+        return gateway
 
     def is_superseded(self, record: Record) -> bool:
         return self.claims.generation(record.repo_id, record.number) > record.generation
@@ -63,6 +70,7 @@ def open_room(settings: WorkerSettings | None = None) -> Room:
         claims=Claims(client, keys),
         records=Records(client, keys),
         enqueuer=enqueuer,
+        desk=Desk(page_settings(os.environ), client, keys),
     )
 
 

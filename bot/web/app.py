@@ -1,4 +1,4 @@
-"""The receiver: a Flask factory. One route group per file; no GitHub call and no analysis behind any of them."""
+"""The web process: a Flask factory. One route group per file; no GitHub call and no analysis behind the webhook."""
 
 from __future__ import annotations
 
@@ -7,22 +7,25 @@ import os
 
 from flask import Flask
 
+from bot.pages.settings import PageSettings, page_settings
 from bot.redact import install_redaction
 from bot.settings import WebSettings, web_settings
 from bot.store import Keys, connect
 from bot.web import health, webhook
+from bot.web.pages import routes
 from bot.web.secrets import WebhookSecrets
 
 _REDIS_TIMEOUT = 2.0
 """Seconds. GitHub hangs up after 10: a Redis that is gone must be a quick 503, which can be redelivered."""
 
 
-def create_app(settings: WebSettings | None = None) -> Flask:
+def create_app(settings: WebSettings | None = None, pages: PageSettings | None = None) -> Flask:
     """The application. Without `settings` they are read from the environment; a missing secret is an `InputError`."""
-    secrets = None
     if settings is None:
         settings = web_settings(os.environ)
         secrets = WebhookSecrets(settings.webhook_secrets, lambda: web_settings(os.environ).webhook_secrets)
+    else:
+        secrets = WebhookSecrets(settings.webhook_secrets)
     install_redaction(logging.getLogger())
     app = Flask("preflight", static_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = webhook.MAX_BODY_BYTES + 1  # a chunked body is cut there without an error
@@ -30,4 +33,5 @@ def create_app(settings: WebSettings | None = None) -> Flask:
     keys = Keys(settings.namespace)
     app.register_blueprint(webhook.blueprint(settings, client, keys, secrets))
     app.register_blueprint(health.blueprint(client, keys))
+    routes.install(app, pages or page_settings(os.environ), settings, client, keys, secrets)
     return app

@@ -96,7 +96,7 @@ def test_a_token_cannot_ask_for_more_than_the_installation_has(world: World) -> 
 
 def test_every_api_route_says_which_permission_it_needs(world: World) -> None:
     app = create_app(world.server.service)
-    areas = {"app", "repos", "pulls", "reviews", "issues", "checks", "graphql", "gitdata"}
+    areas = {"app", "repos", "pulls", "reviews", "issues", "checks", "graphql", "gitdata", "user"}
     routes = {rule.endpoint for rule in app.url_map.iter_rules() if rule.endpoint.partition(".")[0] in areas}
     assert routes == set(NEEDS)
 

@@ -40,7 +40,7 @@ def app(urls: Urls, found: App) -> Json:
     return {
         "id": found.id,
         "slug": found.slug,
-        "client_id": f"Iv1.local{found.id}",
+        "client_id": found.client_id,
         "node_id": f"A_{found.id}",
         "owner": account(urls, found.owner),
         "name": found.slug,
@@ -64,7 +64,7 @@ def installation(urls: Urls, found: Installation) -> Json:
         "html_url": urls.web(f"/organizations/{found.account.login}/settings/installations/{found.id}"),
         "app_id": found.app.id,
         "app_slug": found.app.slug,
-        "client_id": f"Iv1.local{found.app.id}",
+        "client_id": found.app.client_id,
         "target_id": found.account.id,
         "target_type": found.account.type,
         "permissions": dict(found.permissions),

@@ -63,9 +63,11 @@ def register_app() -> tuple[Response, int]:
         webhook_secret=_needed(body, "webhook_secret"),
         permissions=_needed(body, "permissions"),
         events=tuple(_needed(body, "events")),
+        client_secret=body.get("client_secret", ""),
     )
     with hub().lock:
-        return jsonify({"id": hub().register_app(spec, body.get("owner", spec.slug)).id}), 201
+        app = hub().register_app(spec, body.get("owner", spec.slug))
+        return jsonify({"id": app.id, "client_id": app.client_id, "client_secret": app.client_secret}), 201
 
 
 @routes.post("/installations")
