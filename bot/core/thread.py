@@ -6,7 +6,7 @@ import re
 
 from bot.core.commands.base import ThreadFinding
 
-_OURS = re.compile(r"<!-- preflight:fingerprint=([^ ]{1,200}) -->\s+\*\*(PF\d{3})\b")
+_OURS = re.compile(r"<!-- preflight:fingerprint=([^ ]{1,200}) -->\s+(?:> [^\n]*\n\s*)?\*\*(PF\d{3})\b")
 
 
 def thread_finding(body: str, path: str, line: int | None) -> ThreadFinding | None:

@@ -22,6 +22,7 @@ from bot.github.contents import Contents
 from bot.github.errors import Gone, NotFound
 from bot.github.limits import Throttle
 from bot.github.owner import OwnerDefaults, OwnerFile
+from bot.github.people import Contributors
 from bot.github.retry import Api
 from bot.github.reviews import Conversation
 from bot.github.talk import Talks
@@ -96,6 +97,7 @@ class Gateway:
         self.threads = Threads(self._api, self._repo, credentials.login)
         self.contents = Contents(self._api, client, keys, repo_id=repo_id, full_name=full_name)
         self.talks = Talks(self._api, full_name, credentials.login)
+        self.people = Contributors(self._api, self._repo)
         self._permissions: dict[str, str] = {}
         self._repo_id, self._installation_id = repo_id, installation_id
         self._settings, self._client, self._keys = settings, client, keys

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from bot.core.ledger import Ledger, Override, Posted
-from bot.render.markdown import code, escape
+from bot.render.markdown import code, count, escape
 
 MAX_LISTED = 50
 
@@ -64,3 +66,53 @@ def closing_note(row: Posted, ledger: Ledger) -> str:
     if ignored := ledger.ignored(row.rule):
         return f"**Ignored** on this pull request by {code(ignored.who)}: {_reason(ignored.reason)}"
     return "**Closed.**"
+
+
+# --- answers to commands --------------------------------------------------------------------------------------------
+
+_AGAIN = "The checks are computed again."
+
+
+def dismissed_text(item: Posted) -> str:
+    """A dismissal that is kept."""
+    return f"{code(item.rule)} at {code(f'{item.path}:{item.line}')} is dismissed, on later pushes too. {_AGAIN}"
+
+
+def ignored_text(rule: str, num: int) -> str:
+    """A rule that is silent from now on."""
+    present = f" ({count(num, 'finding')} now)" if num else ""
+    end = code(f"/preflight unignore {rule}")
+    return f"{code(rule)} is ignored on this pull request{present}. {_AGAIN} {end} ends it."
+
+
+def unignored_text(rule: str, *, had: bool, num: int) -> str:
+    """A rule that is heard again."""
+    what = [*(["the ignore"] if had else []), *([count(num, "dismissal")] if num else [])]
+    return f"{code(rule)}: {' and '.join(what)} taken back. {_AGAIN}"
+
+
+def overridden_text(override: Override) -> str:
+    """A commit that passes."""
+    return (
+        f"{code(f'preflight/{override.check}')} lets {code(override.sha)} pass, and no other commit: "
+        f"{_reason(override.reason)}\n\n{_AGAIN}"
+    )
+
+
+def which_one(found: Sequence[Posted]) -> str:
+    """Several findings are meant: the commands to choose from."""
+    lines = [f"- {code(f'/preflight dismiss {item.rule}@{item.path}:{item.line} …')}" for item in found[:MAX_LISTED]]
+    rule = found[0].rule
+    return (
+        f"{count(len(found), 'finding')} of {code(rule)} could be meant; name one:\n\n"
+        + "\n".join(lines)
+        + f"\n\n{code(f'/preflight ignore {rule} …')} silences all of them."
+    )
+
+
+def nothing_to_dismiss(rule: str, path: str | None, ledger: Ledger) -> str:
+    """Plain text: what was named is not among what was said."""
+    where = f" in {path}" if path else ""
+    said = sorted({item.rule for item in ledger.posted if item.status == "open" and item.rule})
+    others = f" (open here: {', '.join(said)})" if said else ""
+    return f"there is no open finding of {rule}{where}{others}"

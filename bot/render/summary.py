@@ -58,6 +58,11 @@ def summary_body(
     return limits.body("\n\n".join(parts))
 
 
+def decided_summary(ledger: Ledger, head_sha: str) -> str:
+    """The summary of a pull request that had none before somebody decided something."""
+    return f"{SUMMARY_MARKER}\n\n### Preflight at `{head_sha[:12]}`\n\n{decisions_list(ledger, head_sha)}"
+
+
 def all_clear(head_sha: str) -> str:
     """What a summary that is already there says once nothing is left to say."""
     return f"{SUMMARY_MARKER}\n\n### Preflight at `{head_sha[:12]}`\n\nNothing left to report."

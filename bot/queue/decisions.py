@@ -1,0 +1,40 @@
+"""A decision of a person: written into the ledger on GitHub, then a new review that knows of it.
+
+The pull request's generation is raised before the ledger is written, under the publisher's lease: a review that read
+the ledger before does not publish any more, so it cannot write the old one back.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+
+from bot.core.deciding import Decide, Maker
+from bot.intents import ReviewPull
+from bot.queue.desk import Desk
+from bot.queue.memory import remembered, write_summary
+from bot.render.summary import decided_summary
+
+
+def decide(desk: Desk, choose: Decide) -> str:
+    """Carry out `choose`; the answer to the person. Raises `InputError` for what cannot be decided."""
+    gateway, pull = desk.gateway, desk.pull
+    when = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    maker = Maker(who=desk.sender, when=when, head_sha=pull.head_sha)
+    with gateway.publishing():
+        memory = remembered(gateway, pull.number, pull.head_sha, gateway.talks.read(pull.number))
+        decided = choose(memory.ledger, maker)
+        if decided.ledger is None:
+            return decided.answer
+        desk.room.claims.next_generation(desk.repo_id, pull.number)
+        text = memory.talk.summary.body if memory.talk.summary else decided_summary(decided.ledger, pull.head_sha)
+        write_summary(gateway, pull.number, text, decided.ledger, memory)
+    intent = ReviewPull(
+        installation_id=desk.installation_id,
+        repo_id=desk.repo_id,
+        full_name=desk.full_name,
+        number=pull.number,
+        head_sha=pull.head_sha,
+        reason="decision",
+    )
+    desk.room.enqueuer.new_review(intent, desk.delivery)
+    return decided.answer
