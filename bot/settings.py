@@ -78,6 +78,8 @@ class WorkerTimes:
     """Between two looks at the deliveries that failed."""
     watch: float = 900.0
     """Between two looks at the open pull requests of one repository."""
+    restart: float = 30.0
+    """At most so long until a worker that keeps dying is started again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,6 +177,7 @@ def _times(environment: Mapping[str, str]) -> WorkerTimes:
         orphan_after=_number(environment, "PREFLIGHT_ORPHAN_SECONDS", float, default.orphan_after),
         redelivery=_number(environment, "PREFLIGHT_REDELIVERY_SECONDS", float, default.redelivery),
         watch=_number(environment, "PREFLIGHT_WATCH_SECONDS", float, default.watch),
+        restart=_number(environment, "PREFLIGHT_RESTART_SECONDS", float, default.restart),
     )
 
 

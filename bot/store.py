@@ -30,7 +30,6 @@ HEARTBEAT_TTL = 600
 WRITES_TTL = 3_700
 REDELIVERY_WINDOW = 3 * DAY
 """GitHub delivers nothing again that is older."""
-PLACES_TTL = 3_600
 
 Client = redis.Redis
 """Always a client with ``decode_responses=False``: bytes come back."""
@@ -151,7 +150,7 @@ class Keys:
         return f"{self.space}:places"
 
     def places_listed(self) -> str:
-        """string, PLACES_TTL: the repositories of all installations were listed."""
+        """string, four rounds of the patrol: the repositories of all installations were listed."""
         return f"{self.space}:places-listed"
 
     def pulls_etag(self, repo_id: int) -> str:

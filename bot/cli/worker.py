@@ -47,4 +47,4 @@ def run(args: argparse.Namespace) -> int:
     for problem in extension_problems():
         logging.getLogger(__name__).warning(problem)
     print(f"preflight worker: {args.workers} workers", file=sys.stderr)
-    return Supervisor(args.workers, Sweeper(room), Patrol(room)).run()
+    return Supervisor(args.workers, room.settings.times.restart, Sweeper(room), Patrol(room)).run()

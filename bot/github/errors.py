@@ -46,6 +46,10 @@ class RateLimited(Unavailable):
     """403 or 429 with a primary or secondary limit behind it. `retry_after` is always set."""
 
 
+class Conflict(Unavailable):
+    """409: something else happens to the same thing right now. Nothing was done."""
+
+
 class GitHubDown(Unavailable):
     """No connection, a time-out, or 5xx. A write may have been done all the same: look before writing again."""
 
@@ -93,5 +97,7 @@ def error_for(status: int, headers: Mapping[str, Any], body: str) -> PreflightEr
         return RateLimited(f"GitHub limits this installation: {redact(message)[:200]}", wait)
     if status >= 500:
         return GitHubDown(f"GitHub answered {status}")
+    if status == 409:
+        return Conflict(f"GitHub answered 409: {redact(message)[:200]}")
     kinds = {401: BadCredentials, 403: Forbidden, 404: NotFound, 410: NotFound, 422: Invalid}
     return kinds.get(status, Refused)(status, message)

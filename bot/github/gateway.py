@@ -20,7 +20,7 @@ from bot.github.checks import Checks
 from bot.github.commits import Commits
 from bot.github.contents import Contents
 from bot.github.errors import Gone, NotFound
-from bot.github.limits import Throttle
+from bot.github.limits import PATIENCE, Throttle
 from bot.github.owner import OwnerDefaults, OwnerFile
 from bot.github.people import Contributors
 from bot.github.retry import Api
@@ -75,9 +75,11 @@ class Gateway:
         installation_id: int,
         repo_id: int,
         full_name: str,
+        patience: float = PATIENCE,
     ) -> None:
+        """`patience`: seconds to wait for the turn to write, where another job publishes."""
         credentials = AppCredentials(settings, client, keys)
-        self._throttle = Throttle(client, keys, installation_id, settings.pace)
+        self._throttle = Throttle(client, keys, installation_id, settings.pace, patience)
 
         def api(also: Mapping[str, str] | None = None) -> Api:
             return Api(

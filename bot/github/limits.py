@@ -7,18 +7,23 @@ the app banned. The lease is fenced: who lost it (it expired while its process s
 from __future__ import annotations
 
 import secrets
+import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
+
+from redis import RedisError
 
 from bot.errors import Unavailable
 from bot.github.errors import RateLimited
 from bot.settings import Pace
 from bot.store import GENERATION_TTL, WRITES_TTL, Client, Keys
 
-_LEASE_MS = 60_000
-_PATIENCE = 120.0
+_LEASE_MS = 15_000
+_KEEP_SECONDS = 4.0
+"""A live publisher renews its lease this often, whatever it waits for; one that was killed blocks nobody for long."""
+PATIENCE = 120.0
 """Seconds a job waits for its turn before it is put off."""
 _SHORT = 5.0
 """Seconds of a pause that are slept; a longer one puts the job off."""
@@ -54,11 +59,14 @@ class LeaseLost(Unavailable):
 class Throttle:
     """The write gate of one installation. Writes happen inside `publishing` only."""
 
-    def __init__(self, client: Client, keys: Keys, installation_id: int, pace: Pace) -> None:
+    def __init__(
+        self, client: Client, keys: Keys, installation_id: int, pace: Pace, patience: float = PATIENCE
+    ) -> None:
         self._client = client
         self._keys = keys
         self._installation = installation_id
         self._pace = pace
+        self._patience = patience
         self._lease: bytes | None = None
         self.fence = 0
 
@@ -69,9 +77,13 @@ class Throttle:
             yield
             return
         self._acquire()
+        over = threading.Event()
+        keeper = threading.Thread(target=self._keep, args=[over], name="lease", daemon=True)
+        keeper.start()
         try:
             yield
         finally:
+            over.set()
             lease, self._lease = self._lease, None
             self._client.eval(_RELEASE, 1, self._keys.publisher(self._installation), lease or b"")
 
@@ -91,7 +103,7 @@ class Throttle:
         self.before_read()
         waited = 0.0
         while (wait := self._take()) > 0:
-            if waited + wait > _PATIENCE:
+            if waited + wait > self._patience:
                 raise RateLimited("the write budget of this installation is used up", wait)
             self._extend()
             time.sleep(min(wait, 10.0))
@@ -120,7 +132,7 @@ class Throttle:
 
     def _acquire(self) -> None:
         key = self._keys.publisher(self._installation)
-        end = time.monotonic() + _PATIENCE
+        end = time.monotonic() + self._patience
         lease = secrets.token_hex(16).encode()
         while not self._client.set(key, lease, nx=True, px=_LEASE_MS):
             if time.monotonic() > end:
@@ -131,6 +143,12 @@ class Throttle:
         pipe.incr(self._keys.fence(self._installation))
         pipe.expire(self._keys.fence(self._installation), GENERATION_TTL)
         self.fence = int(pipe.execute()[0])
+
+    def _keep(self, over: threading.Event) -> None:
+        key, lease = self._keys.publisher(self._installation), self._lease or b""
+        while not over.wait(_KEEP_SECONDS):
+            with suppress(RedisError):  # the next write finds out whether it is still ours
+                self._client.eval(_EXTEND, 1, key, lease, str(_LEASE_MS))
 
     def _extend(self) -> None:
         key = self._keys.publisher(self._installation)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 Kind = Literal["status", "lose", "delay", "late", "call"]
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False)
 class Fault:
     """`path` is a regular expression searched in the API path (without its prefix). `skip` lets that many through.
 
@@ -51,6 +51,13 @@ class Faults:
         with self._lock:
             self._waiting.append(fault)
         return fault
+
+    def remove(self, faults: Iterable[Fault]) -> None:
+        """Some of them will not happen."""
+        with self._lock:
+            for fault in faults:
+                if fault in self._waiting:
+                    self._waiting.remove(fault)
 
     def clear(self) -> None:
         """Good weather again."""

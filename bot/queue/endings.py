@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
 
 from bot.core.external_id import external_id
@@ -14,6 +15,7 @@ from bot.queue.room import Room
 
 _FINAL = (NotFound, Invalid, Forbidden)
 """The repository, the commit or our permission is gone: trying again changes nothing, and nobody waits for the run."""
+_PAUSES = (0.5, 2.0)
 CANCELLED = "cancelled"
 FAILED = "failed"
 
@@ -40,12 +42,21 @@ def end(room: Room, gateway: Gateway, record: Record) -> None:
                 title=title,
                 summary=summary,
             )
-            try:
-                gateway.checks.conclude(run_id, identifier + state, outcome)
-            except _FINAL:
-                continue
+            _conclude(gateway, run_id, identifier + state, outcome)
         reply_with_ending(gateway, record, why)
     room.records.drop(record.name)
+
+
+def _conclude(gateway: Gateway, run_id: int, identifier: str, outcome: CheckOutcome) -> None:
+    """A refusal is believed when it is repeated: a run that is left open for one wrong 404 hangs for ever."""
+    for pause in (*_PAUSES, None):
+        try:
+            gateway.checks.conclude(run_id, identifier, outcome)
+        except _FINAL:
+            if pause is not None:
+                time.sleep(pause)
+        else:
+            return
 
 
 def _runs(gateway: Gateway, record: Record, identifier: str) -> dict[str, int]:

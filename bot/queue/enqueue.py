@@ -104,10 +104,8 @@ class Enqueuer:
     def _event_into(self, pipe: Pipeline, intent: Intent, delivery: str) -> str:
         timeout = _COMMAND_TIMEOUT if isinstance(intent, RunCommand) else _FAST_TIMEOUT
         arguments = (intents.to_json(intent), delivery)
-        # No record watches over these: rq runs one again whose worker was killed.
-        again = Retry(max=1)
         return self._put(
-            self._fast, _FUNCTIONS[type(intent)], f"ev-{delivery}", timeout, *arguments, pipe=pipe, retry=again
+            self._fast, _FUNCTIONS[type(intent)], f"ev-{delivery}", timeout, *arguments, pipe=pipe, retry=_again()
         )
 
     def open_review(self, record: Record, delay: float = 0.0) -> str:
@@ -133,7 +131,8 @@ class Enqueuer:
     def again(self, function: str, intent: dict[str, Any], delivery: str, attempt: int, delay: float) -> str:
         """Put a fast job off: a service did not answer."""
         job_id = f"ev-{delivery}-{attempt}"
-        return self._put(self._fast, function, job_id, _COMMAND_TIMEOUT, intent, delivery, attempt, delay=delay)
+        arguments = (intent, delivery, attempt)
+        return self._put(self._fast, function, job_id, _COMMAND_TIMEOUT, *arguments, delay=delay, retry=_again())
 
     def _put(
         self,
@@ -163,6 +162,11 @@ class Enqueuer:
         except DuplicateJobError:
             pass  # a crash between enqueueing and the note of it: the job is there, which is what we want
         return job_id
+
+
+def _again() -> Retry:
+    """No record watches over an event's job: rq runs one again whose worker was killed."""
+    return Retry(max=3)
 
 
 def _record(intent: ReviewPull, delivery: str, generation: int) -> Record:

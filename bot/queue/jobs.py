@@ -183,25 +183,40 @@ def _guarded(room: Room, gateway: Gateway, record: Record, log: Logbook, stage: 
     except Superseded:
         _conclude(room, gateway, _latest(room, record), ending(CANCELLED, "Superseded by a newer push"))
         return "superseded"
-    except Unavailable as error:
-        return _put_off(room, gateway, _latest(room, record), stage, error)
-    except redis.RedisError as error:
-        # Where it still does not answer this raises again, and the sweeper finds the review without a job.
-        gone = Unavailable(f"Redis: {type(error).__name__}", _REDIS_SECONDS)
-        return _put_off(room, gateway, _latest(room, record), stage, gone)
-    except (InputError, AnalysisDied) as error:
-        why = str(error)
-    except Refused as error:  # a permission that was taken away, a repository that is gone
-        _log.warning("review=%s refused: %s", record.name, error)
-        why = str(error)
-    except JobTimeoutException:
-        why = f"The review took longer than {room.settings.times.review_timeout} s."
     except Exception as error:  # noqa: BLE001  the boundary of jobs: a bug is said on the check, never swallowed
-        _log.exception("review=%s failed", record.name)
-        room.claims.release(record.delivery)
-        why = f"A bug in Preflight ({type(error).__name__}); the log of the worker has the details."
+        passing = _passing(error, record)
+        if passing is not None:
+            return _put_off(room, gateway, _latest(room, record), stage, passing)
+        why = _reason(room, record, error)
     _conclude(room, gateway, _latest(room, record), ending(FAILED, why))
     return f"failed: {why}"
+
+
+def _passing(error: Exception, record: Record) -> Unavailable | None:
+    """What may be over soon: the job is put off."""
+    if isinstance(error, Unavailable):
+        return error
+    if isinstance(error, redis.RedisError):
+        # Where it still does not answer, putting off raises again, and the sweeper finds the review without a job.
+        return Unavailable(f"Redis: {type(error).__name__}", _REDIS_SECONDS)
+    if isinstance(error, NotFound) and record.waits < _LAG_WAITS:
+        # A fresh commit or pull request may not be everywhere at GitHub yet.
+        return Unavailable(str(error), _LAG_SECONDS)
+    return None
+
+
+def _reason(room: Room, record: Record, error: Exception) -> str:
+    """What the check says of an error that trying again does not change."""
+    if isinstance(error, (InputError, AnalysisDied)):
+        return str(error)
+    if isinstance(error, Refused):  # a permission that was taken away, a repository that is gone
+        _log.warning("review=%s refused: %s", record.name, error)
+        return str(error)
+    if isinstance(error, JobTimeoutException):
+        return f"The review took longer than {room.settings.times.review_timeout} s."
+    _log.error("review=%s failed", record.name, exc_info=error)
+    room.claims.release(record.delivery)
+    return f"A bug in Preflight ({type(error).__name__}); the log of the worker has the details."
 
 
 def _latest(room: Room, record: Record) -> Record:

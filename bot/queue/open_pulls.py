@@ -19,12 +19,14 @@ from bot.github.app import AppApi, OpenHead, Place, Watch
 from bot.github.errors import NotFound, Refused
 from bot.intents import ReviewPull
 from bot.queue.room import Room
-from bot.store import CLAIM_TTL, DAY, PLACES_TTL, REDELIVERY_WINDOW
+from bot.store import CLAIM_TTL, DAY, REDELIVERY_WINDOW
 
 _log = logging.getLogger("preflight.sweep")
 _MAX_PLACES = 20
 _MAX_CALLS = 80
 """Of one look: repositories, and requests to GitHub."""
+_LISTED_FOR = 4
+"""Rounds of looks until the repositories of all installations are listed again."""
 _MAX_REVIEWS = 10
 """Reviews queued for one repository in one look."""
 
@@ -77,7 +79,7 @@ class OpenPulls:
         spread = self._room.settings.times.watch / max(1, len(listed))
         for number, member in enumerate(sorted(listed)):
             pipe.zadd(keys.places(), {member: now + number * spread}, nx=True)
-        pipe.set(keys.places_listed(), "1", ex=PLACES_TTL)
+        pipe.set(keys.places_listed(), "1", ex=max(1, int(_LISTED_FOR * self._room.settings.times.watch)))
         pipe.execute()
 
     def _look_at(self, place: Place, watch: Watch, now: float) -> tuple[int, bool]:

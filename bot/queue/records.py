@@ -59,6 +59,10 @@ class Records:
         pipe.set(self._keys.record(record.name), json.dumps(asdict(record)), ex=RECORD_TTL)
         pipe.zadd(self._keys.open_reviews(), {record.name: deadline})
 
+    def postpone(self, name: str, deadline: float) -> None:
+        """Another deadline for a review that is still open."""
+        self._client.zadd(self._keys.open_reviews(), {name: deadline}, xx=True)
+
     def load(self, name: str) -> Record | None:
         """None once the review is concluded (or Redis was flushed)."""
         text = self._client.get(self._keys.record(name))

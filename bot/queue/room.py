@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import redis
 
 from bot.github.gateway import Gateway
+from bot.github.limits import PATIENCE
 from bot.pages.desk import Desk
 from bot.pages.links import ReportRef
 from bot.pages.settings import page_settings
@@ -34,13 +35,19 @@ class Room:
     enqueuer: Enqueuer
     desk: Desk
 
-    def gateway(self, installation_id: int, repo_id: int, full_name: str) -> Gateway:
+    def gateway(self, installation_id: int, repo_id: int, full_name: str, patience: float = PATIENCE) -> Gateway:
         return Gateway(
-            self.settings, self.client, self.keys, installation_id=installation_id, repo_id=repo_id, full_name=full_name
+            self.settings,
+            self.client,
+            self.keys,
+            installation_id=installation_id,
+            repo_id=repo_id,
+            full_name=full_name,
+            patience=patience,
         )
 
-    def gateway_of(self, record: Record) -> Gateway:
-        gateway = self.gateway(record.installation_id, record.repo_id, record.full_name)
+    def gateway_of(self, record: Record, patience: float = PATIENCE) -> Gateway:
+        gateway = self.gateway(record.installation_id, record.repo_id, record.full_name, patience)
         ref = ReportRef(repo_id=record.repo_id, number=record.number, head_sha=record.head_sha)
         gateway.checks.details_url = self.desk.address(ref)
         return gateway

@@ -13,7 +13,6 @@ from types import FrameType
 from typing import Protocol
 
 _log = logging.getLogger("preflight.supervisor")
-_MAX_BACKOFF = 30.0
 _LONG_LIFE = 60.0
 """A worker that lived this long starts again at once."""
 _GRACE = 620.0
@@ -39,8 +38,9 @@ class _Slot:
 class Supervisor:
     """Keeps `num_workers` running until SIGTERM or SIGINT; then lets them finish their jobs."""
 
-    def __init__(self, num_workers: int, *watchdogs: Watchdog) -> None:
+    def __init__(self, num_workers: int, max_backoff: float, *watchdogs: Watchdog) -> None:
         self._slots = [_Slot() for _ in range(num_workers)]
+        self._max_backoff = max_backoff
         self._watchdogs = watchdogs
         self._stop = threading.Event()
 
@@ -75,7 +75,7 @@ class Supervisor:
                 slot.started = now
         elif slot.process.poll() is not None:
             code, slot.process = slot.process.returncode, None
-            slot.backoff = 0.5 if now - slot.started > _LONG_LIFE else min(_MAX_BACKOFF, slot.backoff * 2)
+            slot.backoff = 0.5 if now - slot.started > _LONG_LIFE else min(self._max_backoff, slot.backoff * 2)
             slot.start_at = now + slot.backoff
             _log.warning("worker ended with code %s, next in %.1f s", code, slot.backoff)
 

@@ -16,15 +16,18 @@ from rq.exceptions import NoSuchJobError
 from rq.job import Job, JobStatus
 from rq.serializers import JSONSerializer
 
-from bot.errors import PreflightError
+from bot.errors import PreflightError, Unavailable
 from bot.queue.endings import FAILED, end, ending
 from bot.queue.lease import Lease
 from bot.queue.records import Record
 from bot.queue.room import Room
 
 _log = logging.getLogger("preflight.sweep")
-_MAX_TRIES = 1
-"""Times a review whose job died is queued again. One that dies twice kills its workers: it is concluded."""
+_MAX_TRIES = 3
+"""Times a review whose job died is queued again. One that dies each time kills its workers: it is concluded."""
+_MAX_WAIT = 900.0
+_PATIENCE = 2.0
+"""Seconds for the turn to write: a job that publishes must not keep the sweeper from the other reviews."""
 _FIRST_BEAT = 30.0
 """Seconds from a job's start to its first heartbeat: fork and imports, on a busy machine."""
 _WAITING = frozenset({JobStatus.QUEUED, JobStatus.SCHEDULED, JobStatus.DEFERRED})
@@ -65,7 +68,7 @@ class Sweeper:
                 self._look_at(record, now)
             except PreflightError as error:
                 _log.warning("review=%s not concluded yet: %s", name, error)
-                self._postpone(record, now)
+                self._postpone(record, now, error)
             except redis.RedisError:
                 raise
             except Exception:  # noqa: BLE001  one bad record must not hide the others; the traceback is in the log
@@ -89,13 +92,17 @@ class Sweeper:
                 self._room.enqueuer.open_review(again)
         else:
             _log.error("review=%s lost its job again: concluded", record.name)
-            failed = replace(record, ending=ending(FAILED, "The worker died during this review, twice."))
+            failed = replace(record, ending=ending(FAILED, "The worker died during this review, again and again."))
             self._room.records.save(failed, now)
             self._room.claims.release(record.delivery)
-            end(self._room, self._room.gateway_of(failed), failed)
+            end(self._room, self._room.gateway_of(failed, _PATIENCE), failed)
 
-    def _postpone(self, record: Record, now: float) -> None:
-        self._room.records.save(record, now + self._room.settings.times.sweep)
+    def _postpone(self, record: Record, now: float, error: PreflightError | None = None) -> None:
+        """Until the next sweep, or as long as GitHub asked us to wait."""
+        asked = error.retry_after if isinstance(error, Unavailable) else None
+        wait = min(_MAX_WAIT, max(self._room.settings.times.sweep, asked or 0.0))
+        # Only the deadline: the record may have changed since this sweep read it.
+        self._room.records.postpone(record.name, now + wait)
 
     def _is_waiting(self, record: Record, now: float) -> bool:
         """A job of this review is still in a queue, or was taken just now and has not beaten yet."""

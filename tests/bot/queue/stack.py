@@ -67,12 +67,12 @@ class Stack:
 
     def serve(self) -> subprocess.Popen[bytes]:
         process = self.start("serve", "--bind", self.address, "--processes", "1", **self.environment)
-        wait_for(lambda: _answers(f"http://{self.address}/healthz"), 20, "the receiver answers")
+        wait_for(lambda: _answers(f"http://{self.address}/healthz"), 60, "the receiver answers")
         return process
 
     def work_on(self, num: int = 1, **environment: str) -> subprocess.Popen[bytes]:
         process = self.start("worker", "-n", str(num), **{**self.environment, **environment})
-        wait_for(lambda: len(self.client.smembers("rq:workers")) >= num, 20, "the workers are there")
+        wait_for(lambda: len(self.client.smembers("rq:workers")) >= num, 90, "the workers are there")
         return process
 
     def push(self, branch: str, files: dict[str, bytes | str | None], message: str = "work") -> str:
