@@ -31,6 +31,11 @@ def run(args: argparse.Namespace) -> int:
     install_redaction(logging.getLogger())
     room = open_room()
     if args.one:
+        # Before the fork: each job would bring these in anew.
+        import bot.queue.command
+        import bot.queue.events
+        import bot.queue.jobs
+        import bot.sources.github  # noqa: F401
         from bot.queue.worker import PreflightWorker
         from bot.redis_server import die_with_parent
 

@@ -149,8 +149,8 @@ class Story:
 
     def _wait(self) -> None:
         """Often until the review is done, else only a moment: the next push comes in the middle of it."""
-        if self._random.random() < 0.8:
-            end = time.monotonic() + 90
+        if self._random.random() < 0.88:
+            end = time.monotonic() + 240
             while time.monotonic() < end and not self._judge().is_clean:
                 time.sleep(0.3)
         else:
