@@ -27,8 +27,10 @@ _EXP_PASSED = (
 )
 _IAT_WRONG = "'Issued at' claim ('iat') must be an Integer representing the time that the assertion was issued"
 
+ANYBODY = ("nobody in particular",)
 # Flask endpoint -> permissions of which one is enough. "app": the app's JWT; "token": any installation token.
 NEEDS: dict[str, tuple[str, ...]] = {
+    "registration.convert": ANYBODY,
     "app.get_app": ("app",),
     "app.list_installations": ("app",),
     "app.get_installation": ("app",),

@@ -13,7 +13,7 @@ from flask import Flask, Response, g, jsonify, request
 from werkzeug.exceptions import HTTPException
 
 from bot.localhub import limits
-from bot.localhub.access import NEEDS, authenticate, check_allowed
+from bot.localhub.access import ANYBODY, NEEDS, authenticate, check_allowed
 from bot.localhub.errors import Refusal
 from bot.localhub.faults import Fault
 from bot.localhub.recorder import Exchange, without_secrets
@@ -27,9 +27,11 @@ from bot.localhub.routes import (
     oauth,
     pages,
     pulls,
+    registration,
     repos,
     reviews,
     user,
+    web,
 )
 from bot.localhub.routes import app as app_routes
 from bot.localhub.service import Service
@@ -95,6 +97,8 @@ def create_app(service: Service) -> Flask:
         oauth,
         control,
         administration,
+        registration,
+        web,
         pages,
     ):
         app.register_blueprint(module.routes)
@@ -161,9 +165,10 @@ def _answer(service: Service, endpoint: str, view: Callable[..., Any], arguments
     with service.hub.lock:
         try:
             _check_headers()
-            g.caller = authenticate(service.hub, request.headers.get("Authorization"))
-            limits.count(service.hub, g.caller)
-            check_allowed(g.caller, endpoint)
+            if NEEDS[endpoint] != ANYBODY:
+                g.caller = authenticate(service.hub, request.headers.get("Authorization"))
+                limits.count(service.hub, g.caller)
+                check_allowed(g.caller, endpoint)
             answer = current_app.make_response(view(**arguments))
         except Refusal as refusal:
             answer = _refused(refusal)

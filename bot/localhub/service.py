@@ -6,6 +6,7 @@ from pathlib import Path
 
 from bot.localhub.faults import Faults
 from bot.localhub.recorder import Recorder
+from bot.localhub.registration import Codes
 from bot.localhub.state import Hub
 from bot.localhub.webhooks import Dispatcher
 
@@ -18,6 +19,7 @@ class Service:
         self.dispatcher = Dispatcher(self.hub)
         self.faults = Faults()
         self.recorder = Recorder()
+        self.codes = Codes()
 
     def close(self) -> None:
         """Stop sending."""
