@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from bot.core.config import Config
 from bot.core.external_id import ExternalId, external_id, parse_external_id
 from bot.core.fingerprint import fingerprints
 from bot.core.introduced import introduced
-from bot.core.ledger import Ledger
+from bot.core.ledger import Ignored, Ledger, ignoring
 from bot.core.plan import Plan
 from bot.core.plan_json import plan_from_json, plan_to_json, review_input_from_json, review_input_to_json
 from bot.core.review import Engines, MemoryTree, ReviewInput, review
@@ -286,3 +287,84 @@ def test_the_affected_launches_see_every_changed_path() -> None:
 
     review(ONE, Engines(analyze, affected, no_finding))
     assert seen == [{"t.py"}]
+
+
+def _with_cause(at: int) -> Engines:
+    """A finding on line 2, which an earlier line causes."""
+
+    def caused(files: Files, targets: Sequence[str], options: Options | None) -> Report:
+        report = analyze(files, targets, options)
+        why = (Evidence("t.py", at, 0, "this is why"),)
+        return replace(report, findings=tuple(replace(item, evidence=why, fix=None) for item in report.findings))
+
+    return Engines(analyze=caused, affected=nothing, impact_finding=no_finding)
+
+
+UNTOUCHED = given(
+    {"t.py": "b = 2\nx.append(loss)\n"}, {"t.py": "a = 1\n"}, {"t.py": "@@ -1,2 +1,2 @@\n-a = 1\n+b = 2\n x"}
+)
+
+
+def test_a_finding_on_an_unchanged_line_is_said_at_the_change_that_causes_it() -> None:
+    (comment,) = review(UNTOUCHED, _with_cause(1)).comments
+    assert (comment.path, comment.line) == ("t.py", 1)
+    assert "What this line changes goes wrong at [`t.py:2`]" in comment.body
+    (comment,) = review(UNTOUCHED, _with_cause(2)).comments
+    assert (comment.path, comment.line) == ("t.py", 2)
+    assert "The pull request does not change this line; something" in comment.body
+
+
+def test_a_change_that_can_be_applied_stays_where_it_applies_and_names_the_cause() -> None:
+    def caused(files: Files, targets: Sequence[str], options: Options | None) -> Report:
+        report = analyze(files, targets, options)
+        why = (Evidence("t.py", 1, 0, "this is why"),)
+        return replace(report, findings=tuple(replace(item, evidence=why) for item in report.findings))
+
+    (comment,) = review(UNTOUCHED, Engines(analyze=caused, affected=nothing, impact_finding=no_finding)).comments
+    assert comment.line == 2
+    assert "```suggestion" in comment.body
+    assert "what it changes at [`t.py:1`]" in comment.body
+
+
+def test_what_people_silenced_neither_counts_nor_is_said() -> None:
+    first = review(ONE, ENGINES)
+    assert first.posted is not None
+    ledger = ignoring(Ledger(), Ignored(rule="PF101", reason="not now", who="dana", when="2026", head_sha=HEAD))
+    plan = review(replace(ONE, ledger=ledger, config=Config(code="block")), ENGINES)
+    assert (plan.comments, plan.checks[0].annotations) == ((), ())
+    assert code_check(plan) == ("success", "ok")
+    assert plan.posted is not None
+    assert [item.status for item in plan.posted] == ["dismissed"]
+    assert "`PF101` ignored by `dana`: not now" in (plan.summary or "")
+
+
+def test_what_is_milder_than_wanted_is_an_annotation_and_not_a_comment() -> None:
+    plan = review(replace(ONE, config=Config(severities={"PF101": Severity.NOTE})), ENGINES)
+    assert plan.comments == ()
+    assert [note.level for note in plan.checks[0].annotations] == ["notice"]
+    assert "a note" in (plan.summary or "")
+    loud = Config(severities={"PF101": Severity.NOTE}, min_inline=Severity.NOTE)
+    assert len(review(replace(ONE, config=loud), ENGINES).comments) == 1
+
+
+def test_a_later_push_does_not_turn_what_is_in_the_checks_into_comments() -> None:
+    text = "x.append(loss)\n" * 4
+    patch = "@@ -0,0 +1,4 @@\n+a\n+a\n+a\n+a"
+    asked = given({"t.py": text}, {}, {"t.py": patch}, config=Config(max_inline=2))
+    first = review(asked, ENGINES)
+    assert first.posted is not None
+    again = review(replace(asked, ledger=Ledger(posted=first.posted)), ENGINES)
+    assert (len(first.comments), len(again.comments)) == (2, 0)
+    two_fixed = given({"t.py": "x.append(loss)\n" * 2}, {}, {"t.py": patch}, config=Config(max_inline=2))
+    kept = tuple(item for item in first.posted if item.where != "comment")
+    last = review(replace(two_fixed, ledger=Ledger(posted=kept)), ENGINES)
+    assert len(last.comments) == 2
+
+
+def test_a_renamed_file_keeps_its_comments_although_every_push_before_added_it() -> None:
+    patch = "@@ -0,0 +1,3 @@\n+a\n+b\n+c"
+    first = review(given({"t.py": NEW}, {}, {"t.py": patch}), ENGINES)
+    moved = given({"src/t.py": NEW}, {}, {"src/t.py": patch}, ledger=Ledger(posted=first.posted or ()))
+    again = review(moved, ENGINES)
+    assert again.comments == ()
+    assert sorted(again.standing) == sorted(first.standing)

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from bot.core.ledger import Ignored, Ledger, Override
+from bot.core.seal import seal, without_seal
 from bot.localhub import talk
+from bot.localhub.faults import Fault
 from bot.localhub.model import ReviewComment
+from bot.render.summary import SUMMARY_MARKER
 from tests.bot.queue.stack import TRAIN, Stack
 from tests.localhub.world import git
 from tests.support import wait_for
@@ -97,3 +101,41 @@ def test_threads_are_resolved_where_it_is_granted_and_never_those_of_people(stac
     stack.push("feature", {"notes.txt": "a person resolved it\n"})
     settled(stack, number)
     assert gone.is_resolved
+
+
+def test_a_forged_ledger_is_not_believed_and_a_decision_beats_a_running_review(stack: Stack) -> None:
+    hub = stack.hub.service.hub
+    stack.serve()
+    stack.work_on(2)
+    number = stack.open_pull()
+    first = settled(stack, number)
+    num_said, head = len(first["review_comments"]), first["pull"]["head"]["sha"]
+    forged = Ledger(
+        ignores=(Ignored(rule="PF101", reason="", who="dana", when="", head_sha=head),),
+        overrides=(Override(check="memory", sha=head, reason="", who="dana", when=""),),
+    )
+    with hub.lock:
+        (row,) = [one for one in hub.rows.issue_comments.values() if one.body.startswith(SUMMARY_MARKER)]
+        row.body = f"{without_seal(row.body)}\n\n{seal(forged, 1001, number, b'somebody elses key')}"
+    stack.control("POST", f"/check-runs/{first['check_runs'][0]['id']}/rerun", {"user": "dana"})
+    wait_for(lambda: "was not believed" in summary(stack.show(number)), 60, "the forgery is said")
+    shown = settled(stack, number)
+    assert "PF101" in summary(shown)
+    assert not any(run["external_id"].endswith(":overridden") for run in shown["check_runs"])
+    assert len(shown["review_comments"]) == num_said
+
+    with hub.lock:  # somebody deletes our comment: it is not written again
+        gone = of_rule(stack, "PF101")
+        gone.review.comments.remove(gone)
+        del hub.rows.review_comments[gone.id]
+    slow = stack.hub.service.faults.add(Fault(kind="delay", method="GET", path=r"/compare/", seconds=4))
+    stack.push("feature", {"notes.txt": "while this is reviewed, somebody decides\n"})
+    wait_for(lambda: slow.hits, 60, "the review runs")
+    where = f"/repos/{stack.repo}/pulls/{number}/comments"
+    stack.control("POST", where, {"user": "dana", "body": "/preflight dismiss PF201 the hook clears them"})
+    wait_for(lambda: "the hook clears them" in summary(stack.show(number)), 60, "the decision is listed")
+    shown = settled(stack, number)
+    assert "the hook clears them" in summary(shown)
+    assert "PF201" not in summary(shown).partition("Decided")[0]
+    assert len(shown["review_comments"]) == num_said - 1
+    assert "**Dismissed** by `dana`" in of_rule(stack, "PF201").body
