@@ -34,6 +34,16 @@ class ReviewPull:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CheckPush:
+    """The default branch stands at `head_sha`: every launch config there gets an answer for the submission gate."""
+
+    installation_id: int
+    repo_id: int
+    full_name: str
+    head_sha: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClosePull:
     """A pull request was closed: stop its jobs and conclude its open check runs."""
 
@@ -109,9 +119,10 @@ class Ignore:
     reason: str
 
 
-Intent = ReviewPull | ClosePull | RunCommand | Rerun | MergeGroup | DropTokens | DropConfig | Ignore
+Intent = ReviewPull | CheckPush | ClosePull | RunCommand | Rerun | MergeGroup | DropTokens | DropConfig | Ignore
 _KINDS: dict[str, type[Any]] = {
     "review_pull": ReviewPull,
+    "check_push": CheckPush,
     "close_pull": ClosePull,
     "run_command": RunCommand,
     "rerun": Rerun,
@@ -328,7 +339,10 @@ def _push(payload: _Payload) -> Intent:
         return Ignore(reason="not a branch")
     if payload.text("repository.full_name").endswith("/.github"):
         return DropTokens(installation_id=payload.number("installation.id"))
-    return DropConfig(repo_id=payload.number("repository.id"))
+    is_default = payload.text("ref") == f"refs/heads/{payload.text('repository.default_branch')}"
+    if not is_default or payload.flag("deleted"):
+        return DropConfig(repo_id=payload.number("repository.id"))
+    return CheckPush(**payload.place(), head_sha=payload.sha("after"))
 
 
 def _ping(payload: _Payload) -> Intent:

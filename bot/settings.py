@@ -103,6 +103,11 @@ class WorkerSettings:
         """The current key, and while rotating the previous one."""
         return (self.private_key, *([self.previous_key] if self.previous_key else []))
 
+    @property
+    def web_url(self) -> str:
+        """Where people see what the API serves: ``https://HOST/api/v3`` and ``https://api.HOST`` are ``https://HOST``."""
+        return self.api_url.removesuffix("/api/v3").replace("://api.", "://", 1)
+
 
 def web_settings(environment: Mapping[str, str]) -> WebSettings:
     """Raises `InputError`, naming the variable, for one that is missing or no good."""

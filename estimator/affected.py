@@ -18,7 +18,7 @@ from estimator.sourced import Sourced, Unknown
 
 MAX_LAUNCHES = 60  # per change; each is followed into its script twice
 _MAX_MOVED = 6
-_Key = tuple[str, str, int]
+Key = tuple[str, str, int]
 
 
 def affected(base: Files, head: Files, changed: Collection[str], targets: Mapping[str, str] | None = None) -> Impacts:
@@ -49,8 +49,8 @@ def affected(base: Files, head: Files, changed: Collection[str], targets: Mappin
 def _compared(base: Files, path: str, touched: list[list[Launch]], labels: Mapping[str, str]) -> list[Impact]:
     if not touched:
         return []
-    before = _launches(base, read(base, path, labels), [])
-    return [impact for readings in touched if (impact := _impact(readings, before)) is not None]
+    before = launches_by_command(base, read(base, path, labels), [])
+    return [impact for readings in touched if (impact := impact_of(readings, before)) is not None]
 
 
 def _touched(
@@ -65,7 +65,7 @@ def _touched(
         reached += [config for config in now if config not in reached and _script(config) in names]
     if _is_repinned(base, head, changed):
         reached = list(now)
-    return list(_launches(head, reached, notes).values())
+    return list(launches_by_command(head, reached, notes).values())
 
 
 def _is_repinned(base: Files, head: Files, changed: frozenset[str]) -> bool:
@@ -79,9 +79,9 @@ def _script(config: LaunchConfig) -> str:
     return config.command.script.text
 
 
-def _launches(files: Files, configs: Iterable[LaunchConfig], notes: list[Skipped]) -> dict[_Key, list[Launch]]:
+def launches_by_command(files: Files, configs: Iterable[LaunchConfig], notes: list[Skipped]) -> dict[Key, list[Launch]]:
     """Estimated launches by file, script and the how-manieth command of that script: lines move, these do not."""
-    groups: dict[_Key, list[Launch]] = {}
+    groups: dict[Key, list[Launch]] = {}
     numbers: dict[tuple[str, str], list[int]] = {}
     for config in configs:
         lines = numbers.setdefault((config.path, _script(config)), [])
@@ -95,7 +95,8 @@ def _launches(files: Files, configs: Iterable[LaunchConfig], notes: list[Skipped
     return {key: distinct(group) for key, group in groups.items()}
 
 
-def _impact(readings: list[Launch], before: Mapping[_Key, list[Launch]]) -> Impact | None:
+def impact_of(readings: list[Launch], before: Mapping[Key, list[Launch]]) -> Impact | None:
+    """What became of one command; None where nothing moved. Without `before` every command is new."""
     before_readings = _counterpart(readings[0], before)
     old = worst(before_readings)
     new = worst(readings)
@@ -124,7 +125,7 @@ def _overall(shown: Estimate | None, readings: list[Launch]) -> Estimate | None:
     return replace(shown, verdict=verdict_of(_estimates(readings))) if shown is not None else None
 
 
-def _counterpart(launch: Launch, before: Mapping[_Key, list[Launch]]) -> list[Launch]:
+def _counterpart(launch: Launch, before: Mapping[Key, list[Launch]]) -> list[Launch]:
     """The same command at the base: the same script if it runs there, else the only command of the file."""
     matching = [group for (_, script, _), group in before.items() if script == _script(launch.config)]
     groups = matching or (list(before.values()) if len(before) == 1 else [])

@@ -5,7 +5,7 @@ Signatures are the contract between the rooms; bodies live in the modules named 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from analyzer.api import Files
@@ -32,6 +32,7 @@ __all__ = [
     "gpu_rows",
     "impact_finding",
     "instance_rows",
+    "inventory",
     "launches",
     "model_rows",
     "submissions",
@@ -49,6 +50,13 @@ def affected(base: Files, head: Files, changed: Collection[str], targets: Mappin
     from estimator.affected import affected as find
 
     return find(base, head, changed, targets)
+
+
+def inventory(files: Files, targets: Mapping[str, str], is_wanted: Callable[[str], bool]) -> Impacts:
+    """Every launch config of the tree in the files that `is_wanted`, as if all were new. Never raises for a file."""
+    from estimator.inventory import inventory as find
+
+    return find(files, targets, is_wanted)
 
 
 def impact_finding(impact: Impact) -> Finding | None:

@@ -126,12 +126,28 @@ class Found:
         }
 
 
+def num_candidates(files: Files) -> int:
+    """How many paths may be launch files by their names."""
+    return sum(1 for path in files.paths() if _may_start(path))
+
+
+def _may_start(path: str) -> bool:
+    if path.endswith(SUFFIXES):
+        return True
+    return not _is_hidden(path) and (path.endswith(CONFIG_SUFFIXES) or is_submitter(path))
+
+
+def is_submitter(path: str) -> bool:
+    """Whether a Python file may start jobs elsewhere, by its name."""
+    return path.endswith(_PYTHON) and bool(_SUBMITS.search(path)) and not _is_hidden(path)
+
+
 def candidates(files: Files, first: Sequence[str] = (), folder: str = "", *, with_configs: bool = True) -> list[str]:
     """Paths below `folder` that may be launch files, `first` before the others, scripts before configuration files
     (unless `with_configs` is off: most of a tree's YAML starts nothing), at most `MAX_CANDIDATES`."""
     below = sorted(path for path in files.paths() if path.startswith(folder))
     named = [path for path in below if path.endswith(SUFFIXES)]
-    named += [path for path in below if path.endswith(_PYTHON) and _SUBMITS.search(path) and not _is_hidden(path)]
+    named += [path for path in below if is_submitter(path)]
     named += [path for path in below if with_configs and path.endswith(CONFIG_SUFFIXES) and not _is_hidden(path)]
     return list(dict.fromkeys([*first, *named]))[:MAX_CANDIDATES]
 

@@ -26,6 +26,16 @@ class ExternalId:
     generation: int
     state: State | None
 
+    @property
+    def is_of_branch(self) -> bool:
+        """The check of a commit of the default branch."""
+        return self.number == 0 and self.generation > 0
+
+    @property
+    def is_mirror(self) -> bool:
+        """What a merge queue was told: nothing was estimated there."""
+        return self.number == 0 and self.generation == 0
+
 
 def external_id(repo_id: int, number: int, sha: str, generation: int, state: State | None = None) -> str:
     """The text for a check run; without `state` for one that is queued or in progress."""

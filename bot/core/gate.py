@@ -11,6 +11,8 @@ reads must be byte-identical to that commit. An override lifts ``exceeds`` of th
 
 from __future__ import annotations
 
+import html
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -126,7 +128,7 @@ def check_of(runs: Sequence[Mapping[str, Any]], *, sha: str, app_id: int, repo_i
     title, url = str(output.get("title") or ""), str(newest.get("html_url") or "")
     if known is None or known.sha != sha or (repo_id is not None and known.repo_id != repo_id):
         return Check(state="absent", title=title, url=url)
-    if newest.get("status") != "completed" or known.state is None:
+    if newest.get("status") != "completed" or known.state is None or known.is_mirror:
         return Check(state="unfinished", title=title, url=url)
     note = _override_note(output) if known.state == "overridden" else ""
     launches = states_in(output.get("text"))
@@ -134,10 +136,10 @@ def check_of(runs: Sequence[Mapping[str, Any]], *, sha: str, app_id: int, repo_i
 
 
 def _override_note(output: Mapping[str, Any]) -> str:
-    """The line of the check that says who overrode it and why."""
-    texts = (str(output.get("title") or ""), str(output.get("summary") or ""), str(output.get("text") or ""))
-    lines = [line.strip() for text in texts for line in text.splitlines() if "overrid" in line.casefold()]
-    return max(lines, key=len, default="")[:500]
+    """Who overrode it and why: the sentence of the summary (`bot.render.decisions.override_text`), as plain words."""
+    lines = str(output.get("summary") or "").splitlines()
+    said = next((line for line in lines if line.startswith("**Overridden**")), "")
+    return html.unescape(re.sub(r"[*`\\]", "", said))[:500]
 
 
 def decide(

@@ -22,7 +22,7 @@ from estimator.api import Verdict
 
 Level = Literal["notice", "warning", "failure"]
 _WORST_FIRST: tuple[State, ...] = ("exceeds", "borderline", "unknown", "ok")
-_STATE_OF_VERDICT: dict[Verdict, State] = {
+STATE_OF_VERDICT: dict[Verdict, State] = {
     "fits": "ok",
     "borderline": "borderline",
     "unknown": "unknown",
@@ -42,7 +42,7 @@ def code_state(findings: Iterable[Finding], is_incomplete: bool) -> State:
 
 def memory_state(verdicts: Iterable[Verdict]) -> State:
     """The state of ``preflight/memory``: that of the worst launch config."""
-    states = {_STATE_OF_VERDICT[verdict] for verdict in verdicts}
+    states = {STATE_OF_VERDICT[verdict] for verdict in verdicts}
     return next((state for state in _WORST_FIRST if state in states), "ok")
 
 

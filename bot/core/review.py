@@ -11,10 +11,11 @@ from bot.core.config import CONFIG_PATHS, Config, load
 from bot.core.config_text import Problem
 from bot.core.details import details
 from bot.core.examine import Code, Engines, Failed, Memory, examine_code, examine_memory
+from bot.core.launch_states import states_marker
 from bot.core.ledger import Ledger, reviewed
 from bot.core.placing import Placed, place
 from bot.core.plan import CHECK_NAMES, CODE_CHECK, MEMORY_CHECK, Annotation, CheckOutcome, Plan
-from bot.core.policy import code_state, conclusion, level, memory_state
+from bot.core.policy import STATE_OF_VERDICT, code_state, conclusion, level, memory_state
 from bot.core.review_input import MemoryTree, ReviewInput
 from bot.render import limits
 from bot.render.checks import annotation, code_texts, failed_texts, memory_texts
@@ -134,13 +135,15 @@ def _memory_check(given: ReviewInput, memory: Memory | Failed, placed: Iterable[
     if override is not None and state != "ok":
         state, title = "overridden", override_title(override, title)
         summary = f"{override_text(override)}\n\n{summary}"
+    moved = [impact for impact in memory.impacts if impact.head is not None]
+    marker = states_marker((impact.path, STATE_OF_VERDICT[impact.verdict]) for impact in moved)
     return CheckOutcome(
         name=MEMORY_CHECK,
         conclusion=conclusion(state, config.strictest("memory", too_large), config),
         state=state,
         title=limits.title(title),
         summary=limits.check_text(summary),
-        text=limits.check_text(text),
+        text=limits.check_text(f"{marker}\n\n{text}"),
         annotations=_annotations(mine, "memory", config),
     )
 

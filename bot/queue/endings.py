@@ -61,13 +61,13 @@ def _conclude(gateway: Gateway, run_id: int, identifier: str, outcome: CheckOutc
 
 def _runs(gateway: Gateway, record: Record, identifier: str) -> dict[str, int]:
     """The run ids; a job may have died between creating one and noting it."""
-    if set(record.runs) >= set(CHECK_NAMES):
+    if set(record.runs) >= set(record.checks):
         return record.runs
     try:
         found = gateway.checks.on_commit(record.head_sha)
     except _FINAL:
         return record.runs
     ours: dict[str, int] = {
-        run.name: run.id for run in found if run.external_id == identifier and run.name in CHECK_NAMES
+        run.name: run.id for run in found if run.external_id == identifier and run.name in record.checks
     }
     return ours | record.runs

@@ -13,7 +13,7 @@ from rq.exceptions import DuplicateJobError
 from rq.serializers import JSONSerializer
 
 from bot import intents
-from bot.intents import ClosePull, DropTokens, Intent, MergeGroup, Rerun, ReviewPull, RunCommand
+from bot.intents import CheckPush, ClosePull, DropTokens, Intent, MergeGroup, Rerun, ReviewPull, RunCommand
 from bot.queue import names
 from bot.queue.claims import Claims
 from bot.queue.records import Record, Records
@@ -50,15 +50,15 @@ class Enqueuer:
         whatever is lost on the way, a delivery is either queued or can be redelivered. Raises `AlreadyAccepted`,
         `BeingAccepted`.
         """
-        if isinstance(intent, ReviewPull):
-            generation = self._claims.take(delivery, (intent.repo_id, intent.number))
+        if isinstance(intent, ReviewPull | CheckPush):
+            generation = self._claims.take(delivery, (intent.repo_id, _number(intent)))
         elif type(intent) in _FUNCTIONS:
             generation = self._claims.take(delivery)
         else:
             return None
         try:
             pipe = self._transaction()
-            if isinstance(intent, ReviewPull):
+            if isinstance(intent, ReviewPull | CheckPush):
                 job_id = self._review_into(pipe, _record(intent, delivery, generation))
             else:
                 job_id = self._event_into(pipe, intent, delivery)
@@ -71,7 +71,7 @@ class Enqueuer:
 
     def new_review(
         self,
-        intent: ReviewPull,
+        intent: ReviewPull | CheckPush,
         delivery: str,
         runs: dict[str, int] | None = None,
         *,
@@ -83,7 +83,7 @@ class Enqueuer:
         `runs` are check runs on its head that nobody concludes any more: it takes them over. `answer_key` and
         `answer_thread` say which question it answers, if any.
         """
-        record = _record(intent, delivery, self._claims.next_generation(intent.repo_id, intent.number))
+        record = _record(intent, delivery, self._claims.next_generation(intent.repo_id, _number(intent)))
         record = replace(record, runs=runs or {}, answer_key=answer_key, answer_thread=answer_thread)
         pipe = self._transaction()
         job_id = self._review_into(pipe, record)
@@ -169,12 +169,17 @@ def _again() -> Retry:
     return Retry(max=3)
 
 
-def _record(intent: ReviewPull, delivery: str, generation: int) -> Record:
+def _number(intent: ReviewPull | CheckPush) -> int:
+    """The pull request; 0 for a commit of the default branch, which no later one supersedes."""
+    return intent.number if isinstance(intent, ReviewPull) else 0
+
+
+def _record(intent: ReviewPull | CheckPush, delivery: str, generation: int) -> Record:
     return Record(
         installation_id=intent.installation_id,
         repo_id=intent.repo_id,
         full_name=intent.full_name,
-        number=intent.number,
+        number=_number(intent),
         head_sha=intent.head_sha,
         generation=generation,
         delivery=delivery,

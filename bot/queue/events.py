@@ -8,12 +8,12 @@ from typing import Any
 
 from bot import intents
 from bot.core.external_id import external_id, parse_external_id
-from bot.core.plan import CHECK_NAMES
+from bot.core.plan import CHECK_NAMES, MEMORY_CHECK
 from bot.errors import InputError
 from bot.github.auth import AppCredentials
 from bot.github.errors import Gone, Refused
 from bot.github.gateway import Gateway
-from bot.intents import ClosePull, DropTokens, MergeGroup, Rerun, ReviewPull
+from bot.intents import CheckPush, ClosePull, DropTokens, MergeGroup, Rerun, ReviewPull
 from bot.queue.endings import CANCELLED, end, ending
 from bot.queue.logbook import Logbook
 from bot.queue.room import Room
@@ -64,7 +64,24 @@ def rerun(room: Room, document: dict[str, Any], delivery: str, log: Logbook) -> 
             reason="re-run",
         )
         room.enqueuer.new_review(review, delivery)
-    log.note(pulls=numbers)
+    log.note(pulls=numbers, branch=_renew_branch(room, gateway, intent, delivery))
+
+
+def _renew_branch(room: Room, gateway: Gateway, intent: Rerun, delivery: str) -> bool:
+    """A check of ours on a commit of the default branch: it belongs to no pull request."""
+    known = [parse_external_id(intent.external_id)]
+    if intent.check_run_id is None:
+        known = [parse_external_id(run.external_id) for run in gateway.checks.on_commit(intent.head_sha, MEMORY_CHECK)]
+    if not any(item and item.repo_id == intent.repo_id and item.is_of_branch for item in known):
+        return False
+    push = CheckPush(
+        installation_id=intent.installation_id,
+        repo_id=intent.repo_id,
+        full_name=intent.full_name,
+        head_sha=intent.head_sha,
+    )
+    room.enqueuer.new_review(push, delivery)
+    return True
 
 
 def _pulls_of(gateway: Gateway, intent: Rerun) -> list[int]:
@@ -75,6 +92,8 @@ def _pulls_of(gateway: Gateway, intent: Rerun) -> list[int]:
         known = next((found for run in runs if (found := parse_external_id(run.external_id))), None)
     if known is not None and known.repo_id == intent.repo_id and known.number > 0:
         return [known.number]
+    if known is not None and known.repo_id == intent.repo_id and known.is_of_branch and intent.check_run_id:
+        return []
     return gateway.open_pulls_with_head(intent.head_sha)
 
 

@@ -16,11 +16,11 @@ import redis
 from rq.timeouts import JobTimeoutException
 
 from bot.core.external_id import external_id
-from bot.core.plan import CHECK_NAMES
 from bot.errors import InputError, PreflightError, Unavailable
 from bot.github.errors import Invalid, NotFound, Refused
 from bot.github.gateway import Gateway
 from bot.intents import ReviewPull
+from bot.queue.branch import check_commit
 from bot.queue.endings import CANCELLED, FAILED, end, ending
 from bot.queue.logbook import Logbook
 from bot.queue.memory import recall
@@ -100,7 +100,7 @@ def _start_runs(room: Room, gateway: Gateway, record: Record) -> dict[str, int]:
     identifier = external_id(record.repo_id, record.number, record.head_sha, record.generation)
     runs: dict[str, int] = dict(record.runs)
     with gateway.publishing():
-        for check in CHECK_NAMES:
+        for check in record.checks:
             if check not in runs:
                 look_first = record.tries + record.waits > 0
                 run = gateway.checks.start(check, record.head_sha, identifier, "Reviewing…", look_first=look_first)
@@ -112,6 +112,11 @@ def _start_runs(room: Room, gateway: Gateway, record: Record) -> dict[str, int]:
 def _review(room: Room, gateway: Gateway, record: Record, log: Logbook) -> None:
     from bot.sources.github import read_pull  # brings the analyzer in: only where it is needed
 
+    if not record.number:
+        if not record.runs:
+            record = replace(record, runs=_start_runs(room, gateway, record))
+        check_commit(room, gateway, record, log)
+        return
     pull = gateway.pull(record.number)
     if not pull.is_open:
         _conclude(room, gateway, record, ending(CANCELLED, "The pull request is closed"))
@@ -127,7 +132,7 @@ def _review(room: Room, gateway: Gateway, record: Record, log: Logbook) -> None:
     with log.stage("analyse"):
         plan = review_in_child(given, room.limits)
     room.desk.put(record, plan.details)
-    if set(record.runs) < set(CHECK_NAMES):
+    if set(record.runs) < set(record.checks):
         record = replace(record, runs=_start_runs(room, gateway, record))
     with log.stage("publish"):
         watch = Watch(lambda: room.is_superseded(record), lambda: room.is_flushed(record))

@@ -13,6 +13,7 @@ from typing import Any
 
 from redis.client import Pipeline
 
+from bot.core.plan import CHECK_NAMES, MEMORY_CHECK, CheckName
 from bot.store import HEARTBEAT_TTL, RECORD_TTL, Client, Keys
 
 
@@ -36,6 +37,11 @@ class Record:
     answer_thread: int = 0
     ending: str = ""
     """How it ended (`bot.queue.endings`); kept until its check runs are concluded."""
+
+    @property
+    def checks(self) -> tuple[CheckName, ...]:
+        """The check runs that it concludes. A commit of the default branch (number 0) has no review."""
+        return CHECK_NAMES if self.number else (MEMORY_CHECK,)
 
     @property
     def name(self) -> str:

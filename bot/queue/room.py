@@ -53,7 +53,7 @@ class Room:
         return gateway
 
     def is_superseded(self, record: Record) -> bool:
-        return self.claims.generation(record.repo_id, record.number) > record.generation
+        return record.number > 0 and self.claims.generation(record.repo_id, record.number) > record.generation
 
     def is_flushed(self, record: Record) -> bool:
         """Redis has lost what this review was queued with: its generation says nothing any more."""

@@ -7,8 +7,9 @@ configuration. Everything else is listed and has no bytes.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
+from typing import Protocol
 
 from analyzer.api import imported_paths
 from bot.core.config import CONFIG_PATHS
@@ -17,8 +18,9 @@ from bot.core.review_input import MemoryTree, ReviewInput
 from bot.github.contents import Contents, Entry, Listing
 from bot.github.gateway import Gateway, PullInfo
 from bot.sources.base import ChangedFile, PullSnapshot
+from bot.sources.launch_paths import CONFIG_SUFFIXES, named_configs, starting_points
 from bot.sources.settled import read_config
-from estimator.launches import SUFFIXES, candidates
+from estimator.launches import SUFFIXES
 from estimator.resolve.versions import may_pin
 
 _log = logging.getLogger("preflight.sources")
@@ -29,10 +31,24 @@ MAX_FETCHED_BYTES = 32 * 1024 * 1024
 _ROUNDS = 6
 """Import hops followed from what changed."""
 _LAUNCH_SUFFIXES = frozenset({*SUFFIXES, ".pbs", ".lsf"})
-_CONFIG_SUFFIXES = frozenset({".yaml", ".yml", ".json", ".toml"})
-_MAX_PINS = 20
 _SMALL_FILES, _SMALL_BYTES = 120, 1 << 20
 """A tree with no more to read than this is read at once: one request less for each hop of imports."""
+
+
+class CommitRef(Protocol):
+    """Which commit of which repository, as `bot.queue.records.Record` has it."""
+
+    @property
+    def repo_id(self) -> int: ...
+
+    @property
+    def full_name(self) -> str: ...
+
+    @property
+    def head_sha(self) -> str: ...
+
+    @property
+    def generation(self) -> int: ...
 
 
 class LazyTree:
@@ -41,6 +57,7 @@ class LazyTree:
     def __init__(self, contents: Contents, commit: str) -> None:
         self.commit = commit
         self.listing: Listing = contents.tree(commit)
+        self._by_name = by_names(self.listing.files)
         self._bytes: dict[str, bytes] = {}
         self._asked: set[str] = set()
         self._budget_files = MAX_FETCHED_FILES
@@ -86,12 +103,13 @@ class LazyTree:
         content = self._bytes[path]
         if path.endswith((".py", ".ipynb")):
             try:
-                return imported_paths(content, path, self.listing.files.keys())
+                known = self.listing.files.keys()
+                return [*imported_paths(content, path, known), *named_configs(content, path, known)]
             except Exception:  # noqa: BLE001  per file: a hint of what else to fetch must not lose the review
                 _log.exception("imports of one file were not followed")
                 return ()
-        is_followed = _suffix(path) in _LAUNCH_SUFFIXES | _CONFIG_SUFFIXES and len(content) <= _MAX_MENTIONING
-        return mentioned_files(content, path, self.listing.files.keys()) if is_followed else ()
+        is_followed = _suffix(path) in _LAUNCH_SUFFIXES | CONFIG_SUFFIXES and len(content) <= _MAX_MENTIONING
+        return mentioned_files(content, path, self.listing.files.keys(), self._by_name) if is_followed else ()
 
 
 def fetch_closure(contents: Contents, starts: Mapping[LazyTree, Iterable[str]], *, pairs: Mapping[str, str]) -> None:
@@ -116,18 +134,28 @@ def fetch_closure(contents: Contents, starts: Mapping[LazyTree, Iterable[str]], 
             asked[tree] = sorted({found for path in fresh for found in tree.mentioned(path)})
 
 
-def mentioned_files(content: bytes, path: str, known: Collection[str]) -> list[str]:
+def by_names(known: Iterable[str]) -> dict[str, list[str]]:
+    """The paths that end in each name."""
+    found: dict[str, list[str]] = {}
+    for path in known:
+        found.setdefault(path.rpartition("/")[2], []).append(path)
+    return found
+
+
+def mentioned_files(
+    content: bytes, path: str, known: Collection[str], by_name: Mapping[str, Sequence[str]]
+) -> list[str]:
     """Scripts and config files of the tree that a launch file names, from the root, its own folder or by a suffix."""
     here = PurePosixPath(path).parent
     words = {
         word.strip("\"'`;,()[]{}=").removeprefix("./").split("=")[-1]
         for word in content.decode("utf-8", "replace").split()
     }
-    names = {word for word in words if _suffix(word) in {".py", *_CONFIG_SUFFIXES, *_LAUNCH_SUFFIXES}}
+    names = {word for word in words if _suffix(word) in {".py", *CONFIG_SUFFIXES, *_LAUNCH_SUFFIXES}}
     modules = {word.replace(".", "/") + ".py" for word in words if word.replace(".", "").replace("_", "").isalnum()}
-    found = [name for name in known if name in names or name in modules]
-    tails = {"/" + PurePosixPath(name).name for name in names if name not in known}
-    found += [name for name in known if any(("/" + name).endswith(tail) for tail in tails)]
+    found = [name for name in (*names, *modules) if name in known]
+    for name in names:
+        found += by_name.get(PurePosixPath(name).name, ()) if name not in known else ()
     found += [str(here / name) for name in names if str(here / name) in known]
     return sorted(set(found))[:50]
 
@@ -167,6 +195,37 @@ def read_pull(
     )
 
 
+def read_commit(gateway: Gateway, record: CommitRef, *, web_url: str) -> ReviewInput:
+    """Everything `bot.core.branch` needs for a commit of the default branch, whose own configuration holds."""
+    tree = LazyTree(gateway.contents, record.head_sha)
+    fetch_closure(gateway.contents, {tree: [*_starting_points(tree, ()), *CONFIG_PATHS]}, pairs={})
+    settled = read_config(gateway, tree.read)
+    snapshot = PullSnapshot(
+        repo_id=record.repo_id,
+        full_name=record.full_name,
+        number=0,
+        author="",
+        title="",
+        is_draft=False,
+        is_open=True,
+        base_ref="",
+        base_sha=record.head_sha,
+        head_sha=record.head_sha,
+        merge_base_sha=record.head_sha,
+        changed_files=(),
+        is_cut=tree.listing.is_cut,
+    )
+    return ReviewInput(
+        snapshot=snapshot,
+        head=tree.frozen(),
+        base=MemoryTree({}),
+        config=settled.config,
+        config_problems=settled.problems,
+        generation=record.generation,
+        web_url=web_url,
+    )
+
+
 def _snapshot(
     pull: PullInfo, repo_id: int, merge_base: str = "", files: tuple[ChangedFile, ...] = (), *, is_cut: bool = False
 ) -> PullSnapshot:
@@ -196,14 +255,12 @@ def _config_reader(contents: Contents, base: LazyTree, tip: str) -> Callable[[st
 
 def _starting_points(tree: LazyTree, changed: Iterable[str]) -> list[str]:
     """What changed, what may start a run, and what says which versions run."""
-    known = tree.listing.files
-    pins = sorted(filter(may_pin, known), key=lambda path: (path.count("/"), path))[:_MAX_PINS]
-    launches = candidates(MemoryTree(dict.fromkeys(known)), with_configs=False)
-    return [*(path for path in changed if _readable(path)), *launches, *pins, *tree.small()]
+    sizes = {path: entry.size for path, entry in tree.listing.files.items()}
+    return [*(path for path in changed if _readable(path)), *starting_points(sizes), *tree.small()]
 
 
 def _readable(path: str) -> bool:
-    return _suffix(path) in {".py", ".ipynb", *_LAUNCH_SUFFIXES, *_CONFIG_SUFFIXES} or may_pin(path)
+    return _suffix(path) in {".py", ".ipynb", *_LAUNCH_SUFFIXES, *CONFIG_SUFFIXES} or may_pin(path)
 
 
 def _suffix(path: str) -> str:

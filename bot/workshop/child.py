@@ -36,6 +36,15 @@ def review(document: Mapping[str, Any], say: Say) -> dict[str, Any]:
     return plan_to_json(plan)
 
 
+def branch(document: Mapping[str, Any], say: Say) -> dict[str, Any]:
+    """The plan of a commit of the default branch."""
+    from bot.core.branch import check_branch
+    from bot.core.plan_json import plan_to_json, review_input_from_json
+
+    given = review_input_from_json(document)
+    return plan_to_json(check_branch(replace(given, head=Announcing(given.head, say))))
+
+
 def command(document: Mapping[str, Any], say: Say) -> dict[str, Any]:
     """What a slash command that looks at code answers: ``text``, or the fields of its act."""
     from bot.core.commands import Act, CommandContext, answer, reads
@@ -58,7 +67,7 @@ def command(document: Mapping[str, Any], say: Say) -> dict[str, Any]:
     return {"act": asdict(found)} if isinstance(found, Act) else {"text": found}
 
 
-_TASKS: dict[str, Callable[[Mapping[str, Any], Say], Any]] = {"review": review, "command": command}
+_TASKS: dict[str, Callable[[Mapping[str, Any], Say], Any]] = {"review": review, "branch": branch, "command": command}
 
 
 def main() -> None:

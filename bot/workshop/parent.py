@@ -45,10 +45,12 @@ class _Outcome:
 def review_in_child(given: ReviewInput, limits: Limits) -> Plan:
     """`bot.core.review.review`, where nothing it reads can hurt us. Raises `AnalysisDied`."""
 
-    def document(current: ReviewInput) -> dict[str, Any]:
-        return review_input_to_json(current)
+    return plan_from_json(_until_it_lives("review", given, review_input_to_json, limits))
 
-    return plan_from_json(_until_it_lives("review", given, document, limits))
+
+def branch_in_child(given: ReviewInput, limits: Limits) -> Plan:
+    """`bot.core.branch.check_branch`, likewise. Raises `AnalysisDied`."""
+    return plan_from_json(_until_it_lives("branch", given, review_input_to_json, limits))
 
 
 def answer_in_child(command: Command, given: ReviewInput, limits: Limits, sender: str = "") -> Answer:

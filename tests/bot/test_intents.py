@@ -10,12 +10,12 @@ import pytest
 
 from bot import intents
 from bot.errors import InputError
-from bot.intents import ClosePull, DropConfig, DropTokens, Ignore, MergeGroup, Rerun, ReviewPull, RunCommand
+from bot.intents import CheckPush, ClosePull, DropConfig, DropTokens, Ignore, MergeGroup, Rerun, ReviewPull, RunCommand
 
 SHA = "a" * 40
 PLACE: dict[str, Any] = {
     "installation": {"id": 7},
-    "repository": {"id": 9, "full_name": "o/r"},
+    "repository": {"id": 9, "full_name": "o/r", "default_branch": "main"},
     "sender": {"login": "s"},
 }
 
@@ -65,7 +65,9 @@ CASES: list[tuple[str, dict[str, Any], type[Any]]] = [
     ),
     ("merge_group", {"action": "destroyed", **PLACE}, Ignore),
     ("installation", {"action": "suspend", "installation": {"id": 1}}, DropTokens),
-    ("push", {"ref": "refs/heads/main", **PLACE}, DropConfig),
+    ("push", {"ref": "refs/heads/main", "after": SHA, "deleted": False, **PLACE}, CheckPush),
+    ("push", {"ref": "refs/heads/main", "after": "0" * 40, "deleted": True, **PLACE}, DropConfig),
+    ("push", {"ref": "refs/heads/feature", "after": SHA, "deleted": False, **PLACE}, DropConfig),
     ("push", {"ref": "refs/tags/v1", **PLACE}, Ignore),
     ("ping", {"zen": "x"}, Ignore),
     ("star", {}, Ignore),

@@ -173,7 +173,7 @@ class Hub:
     repo_id: int
     site: Site
 
-    def check(self, sha: str, state: str | None, text: str = "", title: str = "a title", **more: Any) -> None:
+    def check(self, sha: str, state: str | None, text: str = "", summary: str = "s", **more: Any) -> None:
         """A check run of the app on a commit."""
         import requests
 
@@ -181,7 +181,7 @@ class Hub:
             "name": "preflight/memory",
             "head_sha": sha,
             "external_id": external_id(self.repo_id, 0, sha, 1, state),  # type: ignore[arg-type]
-            "output": {"title": title, "summary": "s", **({"text": text} if text else {})},
+            "output": {"title": "a title", "summary": summary, **({"text": text} if text else {})},
         }
         body |= {"status": "in_progress"} if state is None else {"status": "completed", "conclusion": "neutral"}
         url = f"{self.server.api_url}/repos/acme/trainer/check-runs"
@@ -278,10 +278,10 @@ def test_a_dirty_tree_names_what_differs_and_blocks(hub: Hub) -> None:
 def test_an_override_lets_what_was_overridden_run_and_says_who_and_why(hub: Hub) -> None:
     sha = hub.push()
     states = states_marker([("big.slurm", "exceeds"), ("wide.slurm", "ok")])
-    hub.check(sha, "overridden", states, title="Overridden by rita: measured, it fits")
+    hub.check(sha, "overridden", states, summary="**Overridden** by `rita` at `x` for it: measured, it fits\n\ns")
     done = _gate(hub, sha, "big.slurm")
     assert done.ran is not None
-    assert "rita: measured, it fits" in done.said
+    assert "by rita at x for it: measured, it fits" in done.said
     wide = ("--sha", sha, "--allow-borderline", "--", "sbatch")
     assert hub.site.gate(*wide, "wide.slurm").ran is not None
     smaller = hub.site.gate(*wide, "--gres=gpu:t4:1", "wide.slurm")

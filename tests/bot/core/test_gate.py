@@ -109,6 +109,7 @@ def test_an_override_lifts_what_exceeds_at_that_commit_and_nothing_else() -> Non
     assert lifted.is_allowed
     assert "rita" in " ".join(lifted.notes)
     assert "measured, it fits" in " ".join(lifted.notes)
+    assert "*" not in " ".join(lifted.notes)
     assert not decide([_here("exceeds", is_of_commit=False)], Allow(), check=check).is_allowed
     assert not decide([_here("borderline")], Allow(), check=check).is_allowed
     assert not decide([_here("unknown")], Allow(), check=check).is_allowed
