@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from analyzer.engine import activations, weights
+from analyzer.engine import activations, padding, weights
 from analyzer.engine.events import Loop
 from analyzer.engine.forward import Forwards
 from analyzer.engine.graphs import device_of
@@ -210,7 +210,8 @@ class Calls(Forwards):
                 return self.call(self.bound(method, ref, at, state), args, at, state)
         row = self.knowledge.row(f"{obj.kind}.__call__")
         if row is not None:
-            return self.apply_row(row, row.name, ref, args, at, state)
+            result = self.apply_row(row, row.name, ref, args, at, state)
+            return padding.of_tokenizer(obj.name, args, result, self.site(at))
         return self.call_unseen(ref, args, at, state, "an object is called whose code was not read")
 
     # --- libraries --------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from analyzer.engine.trace import Gap, start
 from analyzer.engine.values import (
     Const,
     Counting,
+    External,
     Method,
     ObjectId,
     Parameters,
@@ -166,7 +167,7 @@ class Containers(Operations):
             if any(isinstance(item, Tensor) and item.is_batch for item in inner):
                 return "data"
             return "data" if any(isinstance(item, Unknown) for item in inner) else "other"
-        return "data" if isinstance(case, (Unknown, Method)) else "other"
+        return "data" if isinstance(case, (Unknown, Method, External)) else "other"
 
     # --- stores -----------------------------------------------------------------------------------------------
 

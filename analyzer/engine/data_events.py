@@ -25,8 +25,8 @@ class LoaderMade(Event):
     """The nodes of the arguments that are written out, by name, in order."""
     constant_seed: Site | None = None
     """Where `worker_init_fn` seeds every worker alike."""
-    generators: tuple[tuple[str, ObjectId], ...] = ()
-    """Generators of random numbers that the dataset holds, by attribute."""
+    generators: tuple[tuple[str, ObjectId, ObjectId], ...] = ()
+    """Generators of random numbers that the dataset or what it holds has: by attribute, with who has it."""
 
     def argument(self, name: str) -> Value | None:
         """An argument, or None where it is left out."""

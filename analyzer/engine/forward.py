@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from analyzer.engine import frozen, measures, modes, outputs, shapes, targets
+from analyzer.engine import frozen, measures, modes, outputs, padding, shapes, targets
 from analyzer.engine.devices import are_synthetic
 from analyzer.engine.events import Forward
 from analyzer.engine.graphs import carries, device_of, roots_of
@@ -49,6 +49,7 @@ class Forwards(Rows):
         mode = state.get((ref.obj, "is eval"))
         is_frozen = state.flag(ref.obj, frozen.FLAG)
         frozen.note(self, ref, at, state)
+        padding.note_labels(self, obj.name, args, at)
         given = [c for a in args.all() for c in self.deep(a, state) if isinstance(c, (Tensor, Unknown))]
         self.emit(
             Forward, at, start(self.site(at), "the forward pass", self.gap_of(ref)), module=ref.obj,

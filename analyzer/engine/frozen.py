@@ -66,11 +66,19 @@ def note(machine: Effects, ref: Ref, at: int, state: State) -> None:
         return
     for part in machine.with_parts(frozenset({ref.obj}), state):
         where, switch = said(state.get((part, SAID)), True), said(state.get((part, modes.FLAG)), False)
+        if switch is None and state.get((part, modes.FLAG)) is None and machine.objects[part].born != "eval":
+            switch = trained_by_framework(machine)
         if where is None or switch is None or not set(machine.frozen_under[where.site]) <= set(machine.guards):
             continue
         if modes.dependence(machine, Ref(part), state) == "yes":
             parts = machine.with_parts(frozenset({part}), state)
             machine.emit(FrozenInTrain, at, None, module=part, parts=parts, freeze=where, switch=switch)
+
+
+def trained_by_framework(machine: Machine) -> Trace | None:
+    """The loop of a framework that trains what it is given in train mode, if a hook of it runs."""
+    loop = next((each for each in machine.loops if each.kind == "framework"), None)
+    return loop.trace if loop is not None and loop.part.startswith("training") else None
 
 
 def said(value: Value | None, wanted: bool) -> Trace | None:

@@ -55,6 +55,10 @@ class Loading:
     def _note(self, event: Event) -> None:
         if isinstance(event, LoaderMade):
             self.made[event.loader] = event
+            node = words(self.program).node(event.function) if event.function is not None else None
+            if isinstance(node, ir.FunctionDef) and node.name == "train_dataloader":
+                trace = Trace(event.site, "by its hook, Lightning trains on this loader")
+                self.trains.setdefault(event.loader, Training(trace, Gap.CONVENTION))
         elif isinstance(event, (Backward, Step)):
             self._train(event)
         elif isinstance(event, Escape):

@@ -45,6 +45,9 @@ _BUILTINS = frozenset(
     ]
 )  # fmt: skip
 
+_PAIR = ("values", "indices")
+"""The fields of what ``tensor.max(dim)`` gives."""
+
 
 class Lookups(Uses):
     """Find what a name, an attribute or an index means."""
@@ -94,6 +97,8 @@ class Lookups(Uses):
             return self.tensor_attribute(case, attr, at)
         if attr == "grad":
             self.emit(GradientRead, at, None)
+        if isinstance(case, Tuple) and attr in _PAIR and len(case.items) == len(_PAIR):
+            return case.items[_PAIR.index(attr)]
         return Method(case, attr)
 
     def object_attribute(self, ref: Ref, attr: str, at: int, state: State) -> Value:
@@ -159,7 +164,11 @@ class Lookups(Uses):
             return case
         is_method = f"Tensor.{attr}" in self.knowledge.exact or attr in {"zero_grad", "step", "train", "eval"}
         if case.is_opaque and not is_method:
-            return case if attr in outputs.FIELDS else outputs.unmarked(case)  # ``outputs.loss``, ``batch.labels``
+            if attr not in outputs.FIELDS:  # ``outputs.loss``, ``batch.labels``
+                return outputs.unmarked(case)
+            for mark in sorted(outputs.marks_of(case), key=lambda mark: mark.site):
+                self.emit(outputs.OutputRead, at, None, of=mark.site, what="classes")
+            return case
         return Method(case, attr, trace=case.trace)
 
     # --- subscripts -------------------------------------------------------------------------------------------

@@ -37,9 +37,10 @@ _SCALING_CALLS = frozenset(
 )
 SCALED_IN_PLACE = frozenset({"div_", "mul_", "divide_", "true_divide_"})
 NUMBERS = {"Tensor.item", "Tensor.numpy", "Tensor.tolist"}
-UNITS = frozenset({"mean", "means", "count", "counts", "samples", "batches", "size", "padded"})
-"""Kinds of scalars: a batch mean; batch means added up; a count in a batch; counts added up; the number of samples in a
-data set; of batches in a loader; of samples in a batch; of batches times their nominal size."""
+UNITS = frozenset({"mean", "means", "total", "totals", "count", "counts", "samples", "batches", "size", "padded"})
+"""Kinds of scalars: a batch mean; batch means added up; a batch mean times the size of its batch; these added up; a
+count in a batch; counts added up; the number of samples in a data set; of batches in a loader; of samples in a batch;
+of batches times their nominal size."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,6 +174,8 @@ def plain(op: str, one: Value, two: Value) -> Scalar | None:
         return Scalar("padded", trace=trace)
     if op == "*" and units & {"count", "counts"} and (isinstance(one, Const) or isinstance(two, Const)):
         return Scalar(units.pop(), trace=trace)  # per cent
+    if op == "*" and units == {"mean", "size"}:
+        return Scalar("total", trace=trace)
     if op in {"+", "-"} and len(units) == 1:
         return Scalar(units.pop(), trace=trace)
     return Scalar()
@@ -183,12 +186,15 @@ def is_small(case: Value) -> bool:
     return isinstance(case, Const) and not (isinstance(case.value, int) and case.value > 1)
 
 
+_ADDED_UP = {
+    "mean": "means", "means": "means", "total": "totals", "totals": "totals", "count": "counts", "size": "samples",
+}  # fmt: skip
+
+
 def added_up(value: Value, result: Value, site: Site) -> Value:
     """``total += value`` in a loop: batch means and counts of all batches so far."""
     units = {unit_of(case) for case in value.cases}
-    unit = {"mean": "means", "means": "means", "count": "counts", "size": "samples"}.get(
-        units.pop() if len(units) == 1 else ""
-    )
+    unit = _ADDED_UP.get(units.pop() if len(units) == 1 else "")
     if unit is None:
         return result
     gap = Gap.CONVENTION if value.trace is not None and Gap.CONVENTION in value.trace.gaps else None

@@ -6,8 +6,9 @@ are chosen by a mask, replaced, or computed anew.
 
 from __future__ import annotations
 
-from analyzer.engine.machine import Args
-from analyzer.engine.trace import Site
+from analyzer.engine.events import Event
+from analyzer.engine.machine import Args, Machine
+from analyzer.engine.trace import Site, start
 from analyzer.engine.values import Const, Tensor, Unknown, Value, union
 from analyzer.records import dataclass, replace
 
@@ -24,6 +25,13 @@ class Padded:
     site: Site
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PaddedLabels(Event):
+    """A model is given labels that hold padding, and computes the loss over all of them. `padded`: where it came in."""
+
+    padded: Site
+
+
 def after_call(name: str, args: Args, result: Value, site: Site) -> Value:
     """The result of a library call with its padding."""
     if name in _PADS:
@@ -31,6 +39,24 @@ def after_call(name: str, args: Args, result: Value, site: Site) -> Value:
         is_ignored = given is not None and not (isinstance(given, Const) and given.value != IGNORED)
         return unpadded(result) if is_ignored else padded(result, Padded(site))
     return unpadded(result) if name.rsplit(".", 1)[-1] in _MASKS else result
+
+
+def of_tokenizer(name: str, args: Args, result: Value, site: Site) -> Value:
+    """What a tokenizer of transformers gives: the shorter texts are filled up where `padding` asks for it."""
+    asked = args.keywords.get("padding")
+    if not name.startswith("transformers.") or "Tokenizer" not in name or asked is None:
+        return result
+    if not all(isinstance(case, Const) and case.value in (True, "longest", "max_length") for case in asked.cases):
+        return result
+    return Tensor(via=frozenset({Padded(site)}), is_opaque=True, trace=start(site, "texts are filled up here"))
+
+
+def note_labels(machine: Machine, name: str, args: Args, at: int) -> None:
+    """A model of transformers that computes its loss itself gets padded labels."""
+    if name.startswith("transformers.") and (labels := args.keywords.get("labels")) is not None:
+        mark = padding_of(labels)
+        if mark is not None:
+            machine.emit(PaddedLabels, at, None, padded=mark.site)
 
 
 def padded(value: Value, mark: Padded) -> Value:

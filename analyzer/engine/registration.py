@@ -206,19 +206,20 @@ def _stays_behind(cls: Class, name: str, reads: list[ir.Attribute]) -> bool:
     harmless: set[int] = set()
     for method in _methods(cls):
         this = method.params[0].name if method.params else ""
+        made = _variables(method)
         for node in walk(method.body, into_functions=True):
-            if _sets_anew(node, this, name, method.name == "__init__"):
+            if _sets_anew(node, this, name, method.name == "__init__", made):
                 return False
             harmless.update(_harmless(node))
     return any(id(read) not in harmless for read in reads)
 
 
-def _sets_anew(node: object, this: str, name: str, in_init: bool) -> bool:
+def _sets_anew(node: object, this: str, name: str, in_init: bool, made: dict[str, list[ir.Expr]] | None = None) -> bool:
     """An assignment that makes the tensor something else than what a factory gave."""
     if isinstance(node, ir.Augment):
         return _is_field(node.target, this, name)
     if isinstance(node, ir.Assign) and any(_is_field(target, this, name) for target in node.targets):
-        return not in_init or node.value is None or not _is_bare(node.value)
+        return not in_init or node.value is None or not _is_bare(node.value, made or {})
     return False
 
 
@@ -244,7 +245,25 @@ def _chain(node: ir.Expr) -> Iterator[ir.Expr]:
             return
 
 
-def _is_bare(value: ir.Expr) -> bool:
+def _variables(method: ir.FunctionDef) -> dict[str, list[ir.Expr]]:
+    """What a method gives its variables."""
+    found: dict[str, list[ir.Expr]] = {}
+    for node in walk(method.body, into_functions=False):
+        if isinstance(node, ir.Assign) and node.value is not None and isinstance(node.targets[0], ir.Name):
+            found.setdefault(node.targets[0].id, []).append(node.value)
+    return found
+
+
+def _moves(value: ir.Expr) -> bool:
+    """Whether an expression says where its result is."""
+    return any(
+        (isinstance(node, ir.Arg) and node.keyword == "device")
+        or (isinstance(node, ir.Attribute) and node.attr in _MOVES)
+        for node in walk((value,), into_functions=False)
+    )
+
+
+def _is_bare(value: ir.Expr, variables: dict[str, list[ir.Expr]], depth: int = 3) -> bool:
     """Made of factories only, with no device and nothing that moves it, and more than one number."""
     made = False
     for node in walk((value,), into_functions=False):
@@ -254,6 +273,12 @@ def _is_bare(value: ir.Expr) -> bool:
             return False
         if isinstance(node, ir.Call) and (dotted(node.callee) or "").rpartition(".")[2] == "Parameter":
             return False
+        if isinstance(node, ir.Name) and node.id in variables and depth:
+            others = {name: values for name, values in variables.items() if name != node.id}
+            parts = [each for each in variables[node.id] if each is not value]
+            if any(_moves(part) for part in parts):
+                return False
+            made |= any(_is_bare(part, others, depth - 1) for part in parts)
         if isinstance(node, ir.Call) and isinstance(node.callee, ir.Attribute):
             made |= f"torch.{node.callee.attr}" in _FACTORIES
             if node.callee.attr in {"tensor", "as_tensor"}:

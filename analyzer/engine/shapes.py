@@ -61,8 +61,15 @@ def after(name: str, args: Args, inputs: tuple[Value, ...], items: tuple[Value, 
     if last in {"flatten", "ravel"}:
         return "flat" if not rest and not args.keywords else ""
     if last in {"squeeze", "unsqueeze", "squeeze_", "unsqueeze_"}:
-        return _squeezed(last.rstrip("_"), before, args.keywords.get("dim") or (rest[0] if rest else None))
+        is_batch = before == "" and bool(inputs) and all(_is_given(case) for case in inputs[0].cases)
+        dim = args.keywords.get("dim") or (rest[0] if rest else None)
+        return _squeezed(last.rstrip("_"), before or ("flat" if is_batch and last == "unsqueeze" else ""), dim)
     return ""
+
+
+def _is_given(case: Value) -> bool:
+    """Whether a case is a part of a batch: of whatever shape, with one dimension more it is no flat tensor."""
+    return isinstance(case, Tensor) and case.is_batch and not case.is_opaque
 
 
 def _sized(args: Args, items: tuple[Value, ...] | None) -> Shape:

@@ -57,6 +57,7 @@ class MissingDetach(Rule):
         for forward in program.of(Forward):
             forwards.setdefault(forward.site, []).append(forward)
         # a place where several networks run says nothing about which of them a graph came from
+        runs = forwards
         forwards = {site: found for site, found in forwards.items() if len({each.module for each in found}) == 1}
         steps = list(program.of(Step))
         trained = frozenset(module for step in steps for module in step.modules)
@@ -69,7 +70,7 @@ class MissingDetach(Rule):
                 _shown_to_critic(program, report, backward, through, applied, trained, wanted)
         _check_fixed(program, report, backwards, forwards, trained)
         every = list(program.of(Backward))
-        _check_targets(program, report, every, forwards)
+        _check_targets(program, report, every, runs)
         _check_advantages(program, report, every)
         _check_averages(program, report)
 
@@ -160,9 +161,9 @@ def _check_targets(
     compared += [pair for event in program.of(Loss) for pair in _compared(event)]
     for target, output in compared:
         backward = next((each for each in backwards if each.roots & target and each.roots & output), None)
-        through = [each for site in target - output for each in forwards.get(site, ())]
-        for forward in through if backward is not None else ():
-            if forward.has_graph != "yes" or forward.is_frozen != "no":
+        for site in sorted(target - output) if backward is not None else ():
+            forward = next(iter(forwards.get(site, ())), None)
+            if forward is None or any(_is_constant(each) for each in forwards[site]):
                 continue
             assert backward is not None
             report(
@@ -174,6 +175,11 @@ def _check_targets(
                 gaps=[Gap.CONVENTION],
                 fix=DraftFix("Detach the target", "unsafe", (InsertAfter(forward.site.at, ".detach()"),)),
             )
+
+
+def _is_constant(forward: Forward) -> bool:
+    """Whether a forward pass has no graph, or may have none."""
+    return forward.has_graph != "yes" or forward.is_frozen != "no"
 
 
 def _compared(event: Loss) -> list[tuple[frozenset[Site], frozenset[Site]]]:

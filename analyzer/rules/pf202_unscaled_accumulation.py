@@ -101,7 +101,7 @@ def _periodic(program: Program, step: Step) -> Iterator[Found]:
     others = [event for event in _beside(program, Step, step) if not any(guard.is_periodic for guard in event.guards)]
     if others:
         return
-    is_sure = not nest or nest[-1].kind == "data" or _draws(program, nest)
+    is_sure = not nest or nest[-1].kind in {"data", "framework"} or _draws(program, nest)
     yield added[-1], nest[-1:], [Gap.CONVENTION] if not nest else [] if is_sure else [Gap.UNSEEN]
 
 

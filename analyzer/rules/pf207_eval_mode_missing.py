@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from analyzer.engine.data_events import Restored
 from analyzer.engine.events import Escape, Forward, Loop, Mode
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap, Site
@@ -65,6 +66,8 @@ class EvalModeMissing(Rule):
         seen: set[tuple[Site, str]] = set()
         for forward in timeline.forwards:
             nest = over_batches(forward)
+            if not nest:
+                _check_restored(timeline, report, forward)
             if not nest or nest[-1].key in seen or forward.module is None:
                 continue
             first = entered.setdefault(nest[-1].key, forward)
@@ -90,6 +93,27 @@ class EvalModeMissing(Rule):
                 gaps=gaps,
                 fix=before_loop(program, forward, nest, "eval"),
             )
+
+
+def _check_restored(timeline: Timeline, report: Report, forward: Forward) -> None:
+    """A program that trains nothing restores weights and runs the model with gradients off, outside any loop."""
+    program, module = timeline.program, forward.module
+    if module is None or forward.grad != "no" or forward.is_eval != "no" or forward.depends != "yes" or forward.is_dry:
+        return
+    born = program.objects[module].born
+    restored = next(program.of(Restored), None)
+    if restored is None or timeline.backwards or born in {"eval", "argument", "called"} or _is_test(program, forward):
+        return
+    if any(timeline.handed_over(module, 0, timeline.at(forward))) or any(e.module is None for e in timeline.modes):
+        return
+    report(
+        forward.site,
+        f"`{program.sources.text(forward.site)}` runs a restored model that {{is}} still in training "
+        "mode: dropout drops, and batch norm uses the statistics of these inputs. `no_grad` does not change that; call "
+        "`eval()` first.",
+        because=chain(program.objects[module].trace, restored.trace, forward.trace),
+        gaps=[Gap.CONVENTION],
+    )
 
 
 def _is_evaluation(timeline: Timeline, forward: Forward, nest: tuple[Loop, ...]) -> bool:

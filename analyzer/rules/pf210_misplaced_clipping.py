@@ -56,34 +56,45 @@ class MisplacedClipping(Rule):
             passes = [event for event in passes if not exclude(event, clip)]
             if not passes:
                 continue
-            if clip.is_fresh == "no" and steps:
-                _nothing_to_clip(program, report, clip, steps, passes)
-            elif not _each_micro_batch(program, report, clip, steps, passes):
-                _other_parameters(program, report, clip, steps, clips)
+            if clip.is_fresh == "no" and steps and _nothing_to_clip(program, report, clip, steps, passes):
+                continue
+            if not _each_micro_batch(program, report, clip, steps, passes):
+                _other_parameters(program, report, clip, _until(steps, clip, passes), clips)
             _each_in_accumulate(program, report, clip)
 
 
-def _nothing_to_clip(program: Program, report: Report, clip: Clip, steps: list[Step], passes: list[Backward]) -> None:
+def _until(steps: list[Step], clip: Clip, passes: list[Backward]) -> list[Step]:
+    """The steps that apply what is clipped: those before the next backward pass, where one has run before the clip."""
+    later = [event.order for event in passes if event.order > clip.order]
+    is_after = any(event.order < clip.order for event in passes)
+    return [step for step in steps if not (is_after and later and step.order > min(later))]
+
+
+def _nothing_to_clip(program: Program, report: Report, clip: Clip, steps: list[Step], passes: list[Backward]) -> bool:
+    """After the step, or before the backward pass."""
     before = [step for step in steps if step.order < clip.order and is_within_guards(clip, step)]
     later = [event for event in passes if event.order > clip.order]
     if before and any(event.order < before[-1].order for event in passes):
         if _may_compute(program, before[-1], clip):
-            return
+            return True
         report(
             clip.site,
             "The gradient {is} clipped after the step has applied them: it changes nothing. Clip between the backward "
             "pass and the step.",
             because=[before[-1].trace, start(clip.site, "clipped here")],
         )
-    elif later and any(step.order > later[-1].order for step in steps) and not before:
+        return True
+    if later and any(step.order > later[-1].order for step in steps) and not before:
         if any(event.order < clip.order for event in passes):
-            return
+            return False
         report(
             clip.site,
             "The gradient {is} clipped before the backward pass computes them: it changes nothing. Clip between the "
             "backward pass and the step.",
             because=[start(clip.site, "clipped here"), later[0].trace, steps[-1].trace],
         )
+        return True
+    return False
 
 
 def _may_compute(program: Program, first: Step, clip: Clip) -> bool:

@@ -216,7 +216,7 @@ def _twice(program: Program, report: Report, schedules: list[SchedulerStep]) -> 
                 continue
             if not first.loops or first.given is not None or second.given is not None:
                 continue
-            if first.function != second.function or first.calls != second.calls:
+            if not _is_called_beside(first, second):
                 continue
             short, long = sorted((_keys(first), _keys(second)), key=len)
             if not short or long[: len(short)] != short or exclude(first, second):
@@ -228,6 +228,12 @@ def _twice(program: Program, report: Report, schedules: list[SchedulerStep]) -> 
                 f"{'iteration' if len(short) == len(long) else 'epoch'}: its schedule runs ahead.",
                 because=[made.trace, start(first.site, "the first step"), start(second.site, "the second step")],
             )
+
+
+def _is_called_beside(one: SchedulerStep, other: SchedulerStep) -> bool:
+    """Whether two calls stand in one function, or one of them in what the function of the other calls."""
+    short, long = sorted((one.calls, other.calls), key=len)
+    return long[: len(short)] == short and (len(long) > len(short) or one.function == other.function)
 
 
 def _wrong_argument(program: Program, report: Report, event: SchedulerStep) -> None:

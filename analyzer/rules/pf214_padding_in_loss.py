@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from analyzer.engine.events import Loss
-from analyzer.engine.padding import padding_of
+from analyzer.engine.padding import PaddedLabels, padding_of
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap, start
 from analyzer.findings import Severity
@@ -50,6 +50,17 @@ class PaddingInLoss(Rule):
 
     def check(self, program: Program, report: Report) -> None:
         """A loss over classes whose target was padded."""
+        for event in program.of(PaddedLabels):
+            report(
+                event.site,
+                "The labels {is} padded, and the loss that the model computes {does count} the padding: only -100 is "
+                "ignored. Set the labels to -100 where the attention mask is 0.",
+                because=[
+                    start(event.padded, "texts are filled up here"),
+                    start(event.site, "the model takes the loss"),
+                ],
+                gaps=[Gap.CONVENTION],
+            )
         for loss in program.of(Loss):
             if loss.callee not in _IGNORES or any(name in loss.options for name in (*_EXCUSES, "reduction", "reduce")):
                 continue

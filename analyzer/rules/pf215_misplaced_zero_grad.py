@@ -122,16 +122,33 @@ def _wrong_object(program: Program, report: Report, step: Step, mine: list[Clear
     for clear in mine:
         twice = [other for other in mine if other is not clear and _same_object(other, clear)]
         first = next((other for other in twice if other.order < clear.order), None)
+        if first is not None and _is_for(program, clear, step, backwards):
+            _report_wrong(report, first, clear, step)
+            return
         if first is None or between(program.of(Backward), first, clear) or between(program.of(Step), first, clear):
             continue
         if exclude(first, clear):
             continue
-        report(
-            clear.site,
-            "The same gradients are reset twice here, and those that the step below applies {is} never reset: "
-            "another object is meant.",
-            because=[start(first.site, "reset here already"), start(clear.site, "and here again"), step.trace],
-        )
+        _report_wrong(report, first, clear, step)
+
+
+def _report_wrong(report: Report, first: Clear, clear: Clear, step: Step) -> None:
+    report(
+        clear.site,
+        "The same gradients are reset twice here, and those that the step below applies {is} never reset: "
+        "another object is meant.",
+        because=[start(first.site, "reset here already"), start(clear.site, "and here again"), step.trace],
+    )
+
+
+def _is_for(program: Program, clear: Clear, step: Step, backwards: list[Backward]) -> bool:
+    """Whether a reset stands right before the backward pass that a step applies, while what it resets is not stepped
+    any more in this iteration."""
+    passes = [event for event in backwards if clear.order < event.order < step.order]
+    steps = [event for event in program.of(Step) if in_one_iteration(event, step) and event.order > clear.order]
+    if len(passes) != 1 or not steps or steps[0] is not step or any(exclude(clear, event) for event in (step, *passes)):
+        return False
+    return clear.optimizer is not None and all(event.optimizer != clear.optimizer for event in steps)
 
 
 def _same_object(one: Clear, other: Clear) -> bool:

@@ -63,6 +63,8 @@ class FrozenModuleInTrainMode(Rule):
         seen: set[tuple[ObjectId, Site]] = set()
         for event in passes:
             switch = next((each for each in switches if each.trace == event.switch), None)
+            if switch is None and any(loop.trace is event.switch for loop in event.loops):
+                _report_owned(program, report, event, switches)
             if switch is None or (event.module, event.switch.site) in seen or nest_key(event.loops) not in trained:
                 continue
             is_whole = switch.module == event.module
@@ -79,6 +81,19 @@ class FrozenModuleInTrainMode(Rule):
                 gaps=[Gap.CONVENTION],
                 severity=Severity.NOTE if is_whole else Severity.WARNING,
             )
+
+
+def _report_owned(program: Program, report: Report, event: FrozenInTrain, switches: list[Mode]) -> None:
+    """A framework trains what holds the frozen part, and no hook puts it into evaluation mode."""
+    if any(switch.is_eval != "no" and (not switch.modules or switch.modules & event.parts) for switch in switches):
+        return
+    report(
+        event.freeze.site,
+        "The framework trains this module in train mode, with what is frozen here: its batch norm {will go on} "
+        "updating its statistics, its dropout dropping out. Call `eval()` on the frozen part when an epoch starts.",
+        because=[event.freeze, program.objects[event.module].trace, event.switch, event.trace],
+        gaps=[Gap.CONVENTION],
+    )
 
 
 def _is_held(switches: list[Mode], event: FrozenInTrain) -> bool:

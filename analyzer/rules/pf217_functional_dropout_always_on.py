@@ -114,7 +114,7 @@ def _is_chosen(event: Dropped, function: ir.FunctionDef) -> bool:
     for node in walk(function.body, into_functions=True):
         if isinstance(node, ir.If) and node.at in wanted and _names(node.test) & params:
             return True
-        if isinstance(node, ir.Call) and node.at == event.site.at:
+        if isinstance(node, ir.Call) and node.at == event.site.at and len(event.calls) < 2:  # or else callers were seen
             rates = [arg.value for arg in node.args if arg.value.at == event.rate_at]
             if any(_names(rate) & params for rate in rates):
                 return True

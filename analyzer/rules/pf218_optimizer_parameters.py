@@ -9,7 +9,7 @@ from analyzer.engine.trace import Gap, Site, start
 from analyzer.engine.values import MAX_ROOTS, ObjectId
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
-from analyzer.rules.iteration import nest_of
+from analyzer.rules.iteration import in_one_iteration, nest_of
 
 
 class OptimizerParameters(Rule):
@@ -52,6 +52,8 @@ class OptimizerParameters(Rule):
             _replaced(program, report, made)
             if not program.is_cut:
                 _unreached(program, report, made)
+                if not report.drafts:
+                    _left_out(program, report, made)
 
 
 def _replaced(program: Program, report: Report, made: list[OptimizerMade]) -> None:
@@ -99,6 +101,58 @@ def _unreached(program: Program, report: Report, made: list[OptimizerMade]) -> N
             because=[program.objects[step.optimizer].trace, backwards[-1].trace, step.trace],
             gaps=[Gap.CONVENTION],
         )
+
+
+def _left_out(program: Program, report: Report, made: list[OptimizerMade]) -> None:
+    """A module that a training step runs backward through, and whose parameters no optimizer holds."""
+    steps = list(program.of(Step))
+    held = frozenset(part for event in made for part in event.parts)
+    if not steps or not all(event.is_complete for event in made) or any(True for _ in program.of(ParametersAdded)):
+        return
+    known = {event.optimizer for event in made}
+    if any(step.optimizer not in known for step in steps):
+        return
+    handed = frozenset(obj for event in program.of(Escape) if event.how == "call" for obj in event.objects)
+    passes = list(program.of(Backward))
+    seen: set[ObjectId] = set()
+    for forward in program.of(Forward):
+        module = forward.module
+        if module is None or module in seen or not _is_trainable(program, forward) or forward.parts & (held | handed):
+            continue
+        backward = next((each for each in passes if forward.site in each.roots and each.order > forward.order), None)
+        step = next((s for s in steps if backward and in_one_iteration(s, backward) and s.order > backward.order), None)
+        if backward is None or step is None or len(backward.roots) >= MAX_ROOTS:
+            continue
+        seen.add(module)
+        optimizer = next(event for event in made if event.optimizer == step.optimizer)
+        report(
+            optimizer.site,
+            f"The backward pass computes gradients for the module behind `{program.sources.text(forward.site)}`, but "
+            "no optimizer holds its parameters: it {is} never trained. Add its parameters to an optimizer, or "
+            "freeze it.",
+            because=[program.objects[module].trace, forward.trace, backward.trace, optimizer.trace],
+            gaps=[Gap.CONVENTION],
+        )
+
+
+def _is_trainable(program: Program, forward: Forward) -> bool:
+    """Whether a module was made here, of random weights, and nothing says that it should stay as it is."""
+    assert forward.module is not None
+    obj = program.objects[forward.module]
+    if (
+        (obj.cls is None and not obj.name.startswith("torch.nn."))
+        or obj.kind != "Module"
+        or obj.born in {"eval", "argument", "called", "unseen"}
+    ):
+        return False
+    is_run = forward.has_graph == "yes" and forward.grad == "yes" and forward.is_frozen == "no"
+    return (
+        is_run
+        and program.has_parameters(forward)
+        and forward.is_eval != "yes"
+        and not forward.is_dry
+        and bool(forward.parts)
+    )
 
 
 def _reached(

@@ -17,6 +17,10 @@ _WRONG = {
         "result {is} too small by about the batch size. Divide by the number of batches, or multiply by the size of "
         "the batch first."
     ),
+    ("totals", "batches"): (
+        "Sums over the samples are divided by the number of batches: the result {is} too large by about the batch "
+        "size. Divide by the number of samples, or do not multiply the means with the size of their batch."
+    ),
     ("counts", "batches"): (
         "A count of samples is divided by the number of batches: the result {is} a count per batch, not a rate. "
         "Divide by the number of samples."

@@ -6,7 +6,7 @@ from analyzer.engine.data_events import LoaderMade
 from analyzer.engine.loading import is_absent, is_const
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap, Trace, start
-from analyzer.engine.values import Class, Const, Ref
+from analyzer.engine.values import Class, Const
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
 from analyzer.syntax import ir
@@ -78,10 +78,8 @@ class WorkerSeed(Rule):
 
 
 def _held(program: Program, report: Report, made: LoaderMade, gaps: list[Gap]) -> None:
-    dataset = made.argument("dataset")
-    refs = [case for case in dataset.cases if isinstance(case, Ref)] if dataset is not None else []
-    for name, generator in made.generators:
-        if not any(_draws(program, program.objects[case.obj].cls, name) for case in refs):
+    for name, generator, holder in made.generators:
+        if not _draws(program, program.objects[holder].cls, name):
             continue
         born: Trace = program.objects[generator].trace
         report(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from analyzer.engine.data_events import LoaderMade
-from analyzer.engine.loading import Loading, dataset_kind, is_absent, is_const, loading
+from analyzer.engine.loading import DISTRIBUTED_SAMPLERS, Loading, dataset_kind, is_absent, is_const, loading
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap, Trace
 from analyzer.engine.values import Ref, Value
@@ -87,6 +87,9 @@ def _sequential(known: Loading, sampler: Value) -> Trace | None:
     if len(refs) != len(sampler.cases):
         return None
     objects = [known.program.objects[case.obj] for case in refs]
+    if all(obj.name in DISTRIBUTED_SAMPLERS for obj in objects):
+        in_order = all(is_const(known.given(case.obj, 3, "shuffle"), False) for case in refs)
+        return objects[0].trace if in_order else None
     sequential = all(obj.name.endswith(".SequentialSampler") and obj.name.startswith("torch.") for obj in objects)
     return objects[0].trace if sequential else None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from analyzer.engine.data_events import Distributed, Saved
+from analyzer.engine.data_events import Saved, Sharded
 from analyzer.engine.events import Backward, Event, Guard, Step
 from analyzer.engine.loading import RANK_WORDS, loading
 from analyzer.engine.program import Program
@@ -60,9 +60,10 @@ class SaveFromEveryRank(Rule):
         """A file written in replicated training, with nothing that asks for the rank."""
         saved = list(program.of(Saved))
         several = loading(program).distributed if saved else []
-        if not several or any(event.how in {"sharded", "engine"} for event in several):
+        if any(event.how in {"sharded", "engine"} for event in several):
             return
-        wrap = next((event for event in several if event.how == "replicated"), None)
+        wrap: Event | None = next((event for event in several if event.how == "replicated"), None)
+        wrap = wrap or (_prepared(program) if saved else None)
         if wrap is None:
             return
         seen: set[Site | None] = set()
@@ -81,6 +82,14 @@ class SaveFromEveryRank(Rule):
             )
 
 
+def _prepared(program: Program) -> Event | None:
+    """Where Accelerate takes a model over."""
+    for event in program.of(Sharded):
+        if event.by == "Accelerator" and any(program.objects[obj].kind == "Module" for obj in event.objects):
+            return event
+    return None
+
+
 def _may_choose(program: Program, guard: Guard) -> bool:
     """Whether a branch may be taken by one process only; one that compares with 0 is taken for a rank."""
     said = words(program).of(guard.site)
@@ -96,7 +105,7 @@ def _is_by_rank(program: Program, event: Saved) -> bool:
     return any(RANK_WORDS.search(spelled(each)) for each in decorators)
 
 
-def _runs_everywhere(program: Program, event: Event, wrap: Distributed) -> bool:
+def _runs_everywhere(program: Program, event: Event, wrap: Event) -> bool:
     """Whether every rank gets here: the entry that leads here wraps the model, or trains."""
     entry = event.calls[:1]
     if wrap.calls[:1] == entry:

@@ -55,8 +55,11 @@ class RebuiltInLoop(Rule):
         training = {nest_key(event.loops) for event in program.of(Backward)}
         for made in program.of(OptimizerMade):
             is_older = bool(made.modules) and all(_is_older(program, each, made.loops) for each in made.modules)
-            if _is_per_step(made, training) and is_older and made.is_complete:
-                _report(program, report, made, "optimizer", "its state is lost each time")
+            if is_older and made.is_complete:
+                if _is_per_step(made, training):
+                    _report(program, report, made, "optimizer", "its state is lost each time")
+                elif _has_state(program, made) and _is_per_epoch(program, made):
+                    _report(program, report, made, "optimizer", "its running averages start from zero", "epoch")
         for loader in program.of(LoaderMade):
             data = loader.argument("dataset")
             if _is_per_step(loader, training) and data is not None and _is_old(program, data, loader.loops):
@@ -83,6 +86,15 @@ def _is_per_epoch(program: Program, event: Event) -> bool:
     return bool(inner) and all(len(loops) == depth + 1 and loops[-1].kind == "data" for loops in inner)
 
 
+def _has_state(program: Program, made: OptimizerMade) -> bool:
+    """Whether an optimizer remembers earlier steps: all of torch's but SGD without momentum."""
+    obj = program.objects[made.optimizer]
+    if not obj.name.endswith(".SGD"):
+        return obj.name.startswith("torch.optim.")
+    given = dict(obj.arguments)
+    return given.get("momentum", given.get("2")) is not None
+
+
 def _is_older(program: Program, obj: ObjectId, loops: tuple[Loop, ...]) -> bool:
     return len(program.objects[obj].loops) < len(loops)
 
@@ -93,10 +105,10 @@ def _is_old(program: Program, value: Value, loops: tuple[Loop, ...]) -> bool:
     return all(obj is not None and _is_older(program, obj, loops) for obj in objects)
 
 
-def _report(program: Program, report: Report, event: Event, what: str, why: str) -> None:
+def _report(program: Program, report: Report, event: Event, what: str, why: str, when: str = "training step") -> None:
     report(
         event.site,
-        f"This {what} {{is}} built anew in every training step: {why}. Build it once, before the loop.",
+        f"This {what} {{is}} built anew in every {when}: {why}. Build it once, before the loop.",
         because=[event.loops[-1].trace, event.trace],
         gaps=[Gap.CONVENTION],
     )

@@ -15,8 +15,17 @@ ASSIGNED = "="
 """Starts a use that gives the value another name: ``=self.model``."""
 
 
+_SAME_OBJECT = {"to", "cuda", "cpu", "eval", "train", "half", "float", "double", "bfloat16", "requires_grad_"}
+"""Methods that give a module itself back: ``self.model = model.to(device).eval()``."""
 _COUNTING = {"range", "trange", "tqdm.trange"}
 """Loops over calls of these count: nothing iterates over their arguments."""
+
+
+def _bare(value: ir.Expr) -> ir.Expr:
+    """What a value is before it was moved, or switched between modes."""
+    while isinstance(value, ir.Call) and isinstance(value.callee, ir.Attribute) and value.callee.attr in _SAME_OBJECT:
+        value = value.callee.value
+    return value
 
 
 class Names:
@@ -56,11 +65,11 @@ class Names:
                 if isinstance(arg.value, (ir.Name, ir.Attribute)) and not arg.star:
                     self.used(arg.value, f"{HANDED}{name}#{arg.keyword or index}")
         if isinstance(callee, ir.Attribute):
-            self.used(callee.value, f"{callee.attr}(…)" if node.args else callee.attr)
+            self.used(_bare(callee.value), f"{callee.attr}(…)" if node.args else callee.attr)
 
     def assigned(self, node: ir.Assign) -> None:
         """Note that a name gets another name: ``self.model = model``."""
-        value = node.value
+        value = _bare(node.value) if node.value is not None else None
         if isinstance(value, (ir.Name, ir.Attribute)):
             for target in node.targets:
                 if name := dotted(target):

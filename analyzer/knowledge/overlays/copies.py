@@ -30,9 +30,13 @@ def _copied(machine: Calls, case: Value, at: int, state: State, made: dict[int, 
         return case
     if obj.kind not in ("Module", *CONTAINERS):
         return case
+    given = tuple(  # of a Sequential, its layers
+        (name, union(_copied(machine, c, at, state, made, depth + 1) for c in value.cases))
+        for name, value in obj.arguments
+    )
     copy = machine.create(
-        ("copy", case.obj), at, obj.kind, "a copy is made here", cls=obj.cls, name=obj.name, modules=obj.modules,
-        arguments=obj.arguments, element=obj.element, born=obj.born, gap=obj.trace.gap,
+        ("copy", case.obj), at, obj.kind, "a copy is made here", cls=obj.cls, name=obj.name,
+        modules=_own(obj.modules, made), arguments=given, element=obj.element, born=obj.born, gap=obj.trace.gap,
     )  # fmt: skip
     made[case.obj] = copy
     machine.empty(copy, state)
@@ -41,6 +45,11 @@ def _copied(machine: Calls, case: Value, at: int, state: State, made: dict[int, 
     if case.obj in machine.reads_mode:
         machine.reads_mode.add(copy.obj)
     return copy
+
+
+def _own(modules: frozenset[int], made: dict[int, Ref]) -> frozenset[int]:
+    """The copies of the modules that were copied."""
+    return frozenset(made[module].obj if module in made else module for module in modules)
 
 
 def state_dict(machine: Calls, ref: Ref, args: Args, at: int, state: State) -> Value:

@@ -26,6 +26,8 @@ from analyzer.engine.values import (
 from analyzer.knowledge.overlays.collate import COLLATED, batch_of
 from analyzer.knowledge.overlays.wrapping import wrapped
 from analyzer.records import replace
+from analyzer.syntax import ir
+from analyzer.syntax.scope import dotted, target_names, walk
 
 LOADER_PARAMS = (
     "dataset", "batch_size", "shuffle", "sampler", "batch_sampler", "num_workers", "collate_fn", "pin_memory",
@@ -62,16 +64,20 @@ def loader_made(machine: Calls, args: Args, at: int, state: State, result: Value
     )  # fmt: skip
 
 
-def _generators(machine: Calls, dataset: Value | None, state: State) -> tuple[tuple[str, ObjectId], ...]:
-    """The generators of random numbers among the attributes of a dataset of the repository."""
-    return tuple(
-        (name, held.obj)
-        for case in (dataset.cases if dataset is not None else ())
-        if isinstance(case, Ref) and machine.obj(case).cls is not None
-        for name, value in state.fields(case.obj)
-        for held in value.cases
-        if isinstance(held, Ref) and machine.obj(held).kind == "Generator"
-    )
+def _generators(
+    machine: Calls, dataset: Value | None, state: State, depth: int = 1
+) -> tuple[tuple[str, ObjectId, ObjectId], ...]:
+    """The generators of random numbers among the attributes of a dataset of the repository, and of its transforms."""
+    found: list[tuple[str, ObjectId, ObjectId]] = []
+    for case in dataset.cases if dataset is not None else ():
+        if isinstance(case, Ref) and machine.obj(case).cls is not None:
+            for name, value in state.fields(case.obj):
+                for held in value.cases:
+                    if isinstance(held, Ref) and machine.obj(held).kind == "Generator":
+                        found.append((name, held.obj, case.obj))
+                    elif depth:
+                        found += _generators(machine, held, state, depth - 1)
+    return tuple(found)
 
 
 def random_split(machine: Calls, args: Args, at: int, state: State) -> Value:
@@ -101,9 +107,23 @@ def _constant_seed(machine: Calls, init: Value | None, at: int, state: State) ->
             machine.run_function(case, Args((Scalar("worker"),)), at, state.fork())
             seeds = [event for event in machine.events[mark:] if isinstance(event, Seeded)]
             del machine.events[mark:]  # the workers' doing, not the program's
-            if seeds and all(event.is_constant for event in seeds):
+            if seeds and (all(event.is_constant for event in seeds) or _ignores_worker(case)):
                 return seeds[0].site
     return None
+
+
+def _ignores_worker(init: Func) -> bool:
+    """Whether every seed in a function is a plain name or number that does not come from its parameter."""
+    node = init.node
+    body = node.body if isinstance(node, ir.FunctionDef) else (node.body,)
+    parts = list(walk(body, into_functions=False))
+    own = {param.name for param in node.params}
+    own |= {name for each in parts if isinstance(each, ir.Assign) for to in each.targets for name in target_names(to)}
+    seeds = [each for each in parts if isinstance(each, ir.Call) and (dotted(each.callee) or "").endswith("seed")]
+    given = [part for seed in seeds for part in walk(seed.args, into_functions=False)]
+    return bool(given) and not any(
+        isinstance(part, ir.Call) or (isinstance(part, ir.Name) and part.id in own) for part in given
+    )
 
 
 def objects_in(machine: Calls, value: Value, state: State, depth: int = 3) -> frozenset[ObjectId]:
