@@ -10,6 +10,8 @@ from analyzer.engine.trace import Gap, Site, Trace
 from analyzer.engine.values import ObjectId
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
+from analyzer.syntax import ir
+from analyzer.syntax.scope import walk
 
 
 class FrozenModuleInTrainMode(Rule):
@@ -83,8 +85,22 @@ class FrozenModuleInTrainMode(Rule):
             )
 
 
+def _keeps_average(program: Program, event: FrozenInTrain) -> bool:
+    """Whether the file writes parameters one by one: what is frozen may be a running average of what is trained, whose
+    batch norm is meant to see the batches."""
+    unit = program.unit(event.freeze.site.path)
+    if unit is None or any(how & {"lerp_(…)", "mul_(…)", "copy_(…)"} for how in unit.uses.values()):
+        return True
+    return any(
+        isinstance(node, ir.Assign) and any(isinstance(to, ir.Attribute) and to.attr == "data" for to in node.targets)
+        for node in walk(unit.body, into_functions=True)
+    )
+
+
 def _report_owned(program: Program, report: Report, event: FrozenInTrain, switches: list[Mode]) -> None:
     """A framework trains what holds the frozen part, and no hook puts it into evaluation mode."""
+    if _keeps_average(program, event):
+        return
     if any(switch.is_eval != "no" and (not switch.modules or switch.modules & event.parts) for switch in switches):
         return
     report(
