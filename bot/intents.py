@@ -13,7 +13,7 @@ from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any, TypeVar
 
 from bot.core.commands.grammar import command_line
-from bot.core.plan import CHECK_NAMES
+from bot.core.plan import BUTTONS, CHECK_NAMES
 from bot.errors import InputError
 
 T = TypeVar("T")
@@ -45,7 +45,7 @@ class CheckPush:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClosePull:
-    """A pull request was closed: stop its jobs and conclude its open check runs."""
+    """A pull request was closed, or became a draft (`to_draft`): stop its jobs and conclude its open check runs."""
 
     installation_id: int
     repo_id: int
@@ -53,6 +53,7 @@ class ClosePull:
     number: int
     head_sha: str
     merged: bool
+    to_draft: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +89,21 @@ class Rerun:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PressButton:
+    """Somebody pressed one of our buttons (`bot.core.buttons`) on a check run."""
+
+    installation_id: int
+    repo_id: int
+    full_name: str
+    head_sha: str
+    check: str
+    check_run_id: int
+    external_id: str | None
+    button: str
+    sender: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MergeGroup:
     """A merge queue waits for our checks on `head_sha`."""
 
@@ -119,13 +135,25 @@ class Ignore:
     reason: str
 
 
-Intent = ReviewPull | CheckPush | ClosePull | RunCommand | Rerun | MergeGroup | DropTokens | DropConfig | Ignore
+Intent = (
+    ReviewPull
+    | CheckPush
+    | ClosePull
+    | RunCommand
+    | Rerun
+    | PressButton
+    | MergeGroup
+    | DropTokens
+    | DropConfig
+    | Ignore
+)
 _KINDS: dict[str, type[Any]] = {
     "review_pull": ReviewPull,
     "check_push": CheckPush,
     "close_pull": ClosePull,
     "run_command": RunCommand,
     "rerun": Rerun,
+    "press_button": PressButton,
     "merge_group": MergeGroup,
     "drop_tokens": DropTokens,
     "drop_config": DropConfig,
@@ -143,7 +171,7 @@ def read(event: str, payload: Mapping[str, Any], app_id: int | None = None) -> I
     if reader is None:
         return Ignore(reason=f"event {event!r} is not ours")
     intent = reader(_Payload(payload))
-    if isinstance(intent, Rerun) and app_id is not None and _app_of(event, payload) != app_id:
+    if isinstance(intent, (Rerun, PressButton)) and app_id is not None and _app_of(event, payload) != app_id:
         return Ignore(reason="a check of another app")
     return intent
 
@@ -240,13 +268,15 @@ def _pull_request(payload: _Payload) -> Intent:
         if payload.find("changes.base") is None:
             return Ignore(reason="title or description edited")
         action = "retargeted"
-    elif action != "closed" and action not in _REVIEWED:
+    elif action not in {"closed", "converted_to_draft"} and action not in _REVIEWED:
         return Ignore(reason=f"pull_request action {action!r}")
     pull = {"number": payload.number("number"), "head_sha": payload.sha("pull_request.head.sha"), **payload.place()}
     if action == "closed":
         return ClosePull(**pull, merged=payload.flag("pull_request.merged"))
     if payload.text("pull_request.state") != "open":
         return Ignore(reason="the pull request is closed")
+    if action == "converted_to_draft":
+        return ClosePull(**pull, merged=False, to_draft=True)
     return ReviewPull(**pull, reason=action)
 
 
@@ -291,18 +321,25 @@ def _command(payload: _Payload, number: int, thread: int = 0) -> Intent:
 
 def _check_run(payload: _Payload) -> Intent:
     action = payload.text("action")
-    if action != "rerequested":
+    if action not in {"rerequested", "requested_action"}:
         return Ignore(reason=f"check_run action {action!r}")
     if payload.text("check_run.name") not in CHECK_NAMES:
         return Ignore(reason="not one of our checks")
-    external_id = payload.find("check_run.external_id")
-    return Rerun(
+    run: dict[str, Any] = {
         **payload.place(),
-        head_sha=payload.sha("check_run.head_sha"),
-        check_run_id=payload.number("check_run.id"),
-        external_id=payload.text("check_run.external_id") if external_id else None,
-        sender=payload.text("sender.login"),
-    )
+        "head_sha": payload.sha("check_run.head_sha"),
+        "check_run_id": payload.number("check_run.id"),
+        "external_id": payload.text("check_run.external_id") if payload.find("check_run.external_id") else None,
+        "sender": payload.text("sender.login"),
+    }
+    if action == "rerequested":
+        return Rerun(**run)
+    button = payload.text("requested_action.identifier")
+    if button not in BUTTONS:
+        return Ignore(reason="not one of our buttons")
+    if payload.text("sender.type") != "User":
+        return Ignore(reason="not pressed by a person")
+    return PressButton(**run, check=payload.text("check_run.name"), button=button)
 
 
 def _check_suite(payload: _Payload) -> Intent:

@@ -16,6 +16,7 @@ from estimator.runconfig import RunConfig
 
 if TYPE_CHECKING:
     from estimator.launches import Found
+    from estimator.offers import Offers
     from estimator.submission import Shell
     from estimator.submissions import Submissions
 
@@ -35,6 +36,7 @@ __all__ = [
     "inventory",
     "launches",
     "model_rows",
+    "offers",
     "submissions",
     "what_if",
 ]
@@ -119,6 +121,16 @@ def what_if(run: Mapping[str, Any], edit: Mapping[str, Any]) -> Estimate:
     from estimator.what_if import edited
 
     return estimate(edited(run, edit))
+
+
+def offers(run: RunConfig, search: Sequence[str] = ()) -> Offers:
+    """The cheapest known instances on which a run fits as it is, and how large its micro-batch could be on each.
+
+    Each word of `search` (provider, instance type, GPU) narrows them. Raises `InputError` as `estimate` does.
+    """
+    from estimator.offers import offers as find
+
+    return find(run, search)
 
 
 def gpu_rows(search: str = "") -> list[dict[str, Any]]:

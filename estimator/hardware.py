@@ -13,7 +13,17 @@ from estimator.tables import number, rows
 from estimator.units import GIB, MIB
 
 _CARD_COLUMNS = ("name", "aliases", "vendor", "architecture", "advertised_gb", "total_memory_gib", "supported", "notes")
-_INSTANCE_COLUMNS = ("provider", "instance_type", "gpu", "gpu_count", "gpu_mem_gb", "on_demand_usd_hour", "note")
+_INSTANCE_COLUMNS = (
+    "provider",
+    "instance_type",
+    "gpu",
+    "gpu_count",
+    "gpu_mem_gb",
+    "on_demand_usd_hour",
+    "price_region",
+    "price_date",
+    "note",
+)
 _DRIVER_RESERVE = 0.006
 """Share of the host-reported MiB that PyTorch does not see: 0.55 of 79.65 GiB (H100), 0.60 of 140.40 (H200), 0.85 of
 80.00 (A100), 0.71 of 179.06 (B200), 0.57 of 44.99 (L40S), 0.35 of 23.99 (RTX 4090)."""
@@ -36,6 +46,9 @@ class Card:
     provider: str = ""
     is_stated: bool = True  # an instance whose provider says how many cards of which size it has
     usd_hour: float | None = None
+    region: str = ""
+    """Where the price is asked, as the provider calls it; `priced` is the day it was read."""
+    priced: str = ""
 
     @property
     def label(self) -> str:
@@ -207,4 +220,5 @@ def _instance(row: dict[str, str]) -> Card:
     is_whole = bool(size) and count is not None and count >= 1
     return replace(base, count=int(count or 1) or 1, instance=row["instance_type"], provider=row["provider"],
                    is_supported=is_supported,
-                   is_stated=is_whole, usd_hour=number(row, "on_demand_usd_hour"), note=row["note"])  # fmt: skip
+                   is_stated=is_whole, usd_hour=number(row, "on_demand_usd_hour"), note=row["note"],
+                   region=row["price_region"], priced=row["price_date"])  # fmt: skip

@@ -8,8 +8,10 @@ from dataclasses import dataclass, replace
 from analyzer.api import applied, chosen_fixes
 from analyzer.findings import Finding
 from bot.core.examine import Code, Engines, Failed, examine_code
+from bot.core.placing import place
 from bot.core.review_input import ReviewInput, git_blob_id
 from bot.errors import InputError
+from bot.render.markdown import Links
 from bot.sources.base import Tree
 
 _MAX_PASSES = 6  # a fix may make room for another; more rounds than this would mean that two undo each other
@@ -73,10 +75,14 @@ def safe_fixes(given: ReviewInput, engines: Engines | None = None) -> Fixed:
 
 
 def _examined(given: ReviewInput, after: Mapping[str, bytes], doors: Engines) -> Code:
-    found = examine_code(replace(given, head=WithChanges(given.head, dict(after))), doors)
+    """Without what people dismissed or ignore on this pull request."""
+    now = replace(given, head=WithChanges(given.head, dict(after)))
+    found = examine_code(now, doors)
     if isinstance(found, Failed):
         raise InputError(f"the analysis failed with an internal error ({found.what}): a fault of Preflight")
-    return found
+    nowhere = Links("", given.snapshot.full_name, given.snapshot.head_sha, has_page=False)
+    heard = [item.finding for item in place(now, found.findings, nowhere) if not item.is_silenced]
+    return replace(found, findings=tuple(sorted(heard, key=lambda item: (item.span, item.rule))))
 
 
 def _one_pass(

@@ -17,6 +17,7 @@ State = Literal["ok", "borderline", "exceeds", "unknown", "overridden", "failed"
 CheckName = Literal["preflight/code", "preflight/memory"]
 CODE_CHECK: CheckName = "preflight/code"
 MEMORY_CHECK: CheckName = "preflight/memory"
+BUTTONS = frozenset({"rerun", "fix", "fits", "explain"})
 CHECK_NAMES: tuple[CheckName, ...] = (CODE_CHECK, MEMORY_CHECK)
 
 
@@ -36,6 +37,15 @@ class Annotation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CheckAction:
+    """A button. GitHub takes 20 characters of label, 40 of description, 20 of identifier."""
+
+    label: str
+    description: str
+    identifier: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CheckOutcome:
     """The conclusion of one check run. Texts are cut to GitHub's limits when rendered."""
 
@@ -46,6 +56,7 @@ class CheckOutcome:
     summary: str
     text: str = ""
     annotations: tuple[Annotation, ...] = ()
+    actions: tuple[CheckAction, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

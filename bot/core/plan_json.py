@@ -15,7 +15,7 @@ from bot.core.config import Config, PathRule
 from bot.core.config_text import Problem
 from bot.core.ledger import Posted
 from bot.core.ledger_json import ledger_from_json, ledger_to_json
-from bot.core.plan import Annotation, CheckOutcome, Plan, ReviewComment
+from bot.core.plan import Annotation, CheckAction, CheckOutcome, Plan, ReviewComment
 from bot.core.review_input import MemoryTree, ReviewInput
 from bot.sources.base import ChangedFile, PullSnapshot, Tree
 
@@ -28,7 +28,13 @@ def plan_to_json(plan: Plan) -> dict[str, Any]:
 def plan_from_json(document: Mapping[str, Any]) -> Plan:
     """The plan that `plan_to_json` wrote."""
     checks = tuple(
-        CheckOutcome(**{**item, "annotations": tuple(Annotation(**note) for note in item["annotations"])})
+        CheckOutcome(
+            **{
+                **item,
+                "annotations": tuple(Annotation(**note) for note in item["annotations"]),
+                "actions": tuple(CheckAction(**action) for action in item["actions"]),
+            }
+        )
         for item in document["checks"]
     )
     comments = tuple(ReviewComment(**item) for item in document["comments"])

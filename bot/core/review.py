@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Literal
 
 from analyzer.findings import Finding, Severity
+from bot.core.buttons import with_buttons
 from bot.core.config import CONFIG_PATHS, Config, load
 from bot.core.config_text import Problem
 from bot.core.details import details
@@ -29,7 +30,7 @@ __all__ = ["Engines", "MemoryTree", "ReviewInput", "review"]
 def review(given: ReviewInput, engines: Engines | None = None) -> Plan:
     """Everything GitHub should show for the pull request at its head."""
     if given.snapshot.is_draft:
-        return _skipped(given, "draft: Preflight reviews when it is ready")
+        return _skipped(given, "Draft: Preflight reviews when it is ready")
     doors = engines or Engines()
     code, memory = examine_code(given, doors), examine_memory(given, doors)
     links = _links(given)
@@ -38,7 +39,10 @@ def review(given: ReviewInput, engines: Engines | None = None) -> Plan:
     code = _heard(code, placed)
     comments = tuple(item.comment for item in placed if item.comment)
     problems = (*given.config_problems, *_head_config_problems(given))
-    checks = (_code_check(given, code, placed, problems, links), _memory_check(given, memory, placed, links))
+    checks = with_buttons(
+        (_code_check(given, code, placed, problems, links), _memory_check(given, memory, placed, links)),
+        [item.finding for item in placed if not item.is_silenced],
+    )
     after = _ledger_after(given, code, memory, placed)
     impacts = memory.impacts if isinstance(memory, Memory) else ()
     suppressed = code.suppressed if isinstance(code, Code) else ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from typing import Any
 
@@ -86,6 +86,10 @@ class Checks:
         """One run."""
         return check_run(self._api.get(f"{self._repo}/check-runs/{run_id}"))
 
+    def summary(self, run_id: int) -> str:
+        """The text of a run's summary."""
+        return str((self._api.get(f"{self._repo}/check-runs/{run_id}").get("output") or {}).get("summary") or "")
+
     def conclude(self, run_id: int, external_id: str, outcome: CheckOutcome, *, look_first: bool = False) -> None:
         """Annotations in chunks, each once, the conclusion with the last chunk.
 
@@ -100,6 +104,7 @@ class Checks:
             "external_id": external_id,
             **_concluded(outcome.conclusion),
             "output": _output(outcome, outcome.annotations[done:]),
+            "actions": [asdict(action) for action in outcome.actions],
             **self._link(),
         }
         self._patch(run_id, body, len(outcome.annotations), is_last=True)

@@ -19,6 +19,7 @@ from bot.core.commands import (
     reads,
     who_may,
 )
+from bot.core.ledger import Ledger
 from bot.core.thread import thread_finding
 from bot.errors import InputError, Unavailable
 from bot.github.errors import Refused
@@ -27,16 +28,15 @@ from bot.intents import RunCommand
 from bot.queue.acts import carry_out
 from bot.queue.desk import AnswerPlace, Desk
 from bot.queue.logbook import Logbook
+from bot.queue.memory import remembered
 from bot.queue.room import Room
 from bot.render.answers import closed_text, failed_text, refused_text, too_many_text
 from bot.store import CLAIM_TTL, HOUR
 from bot.workshop.parent import AnalysisDied, answer_in_child
 
 _log = logging.getLogger("preflight.jobs")
-_MAX_COMMANDS = 30
-"""An hour, of one person on one pull request."""
-_MAX_REFUSALS = 3
-"""An hour, likewise: then a stranger's command gets a reaction and no words."""
+_MOST = {"run": 30, "refused": 3}
+"""An hour, of one person on one pull request. What a stranger asks beyond that gets a reaction and no words."""
 
 
 def run(room: Room, document: dict[str, Any], delivery: str, log: Logbook) -> None:
@@ -92,12 +92,12 @@ def _answer(room: Room, gateway: Gateway, intent: RunCommand, delivery: str, pla
     pull = gateway.pull(intent.number)
     refusal = refused(gateway, intent.author, command if isinstance(command, Command) else None, pull)
     if refusal:
-        if count_of(room, intent, "refused") <= _MAX_REFUSALS:
+        if not is_once_too_often(room, intent.repo_id, intent.number, intent.author, "refused"):
             return refusal
         react(gateway, intent, "-1")
         return None
-    if count_of(room, intent, "run") > _MAX_COMMANDS:
-        return too_many_text(_MAX_COMMANDS)
+    if is_once_too_often(room, intent.repo_id, intent.number, intent.author, "run"):
+        return too_many_text(_MOST["run"])
     if not isinstance(command, Command):
         return explain_mistake(command)
     desk = Desk(
@@ -114,13 +114,13 @@ def _answer(room: Room, gateway: Gateway, intent: RunCommand, delivery: str, pla
     return execute(desk, command, _thread(gateway, intent.thread))
 
 
-def count_of(room: Room, intent: RunCommand, kind: str) -> int:
-    """How often this person did this here within the hour, this time included."""
-    key = room.keys.asked(intent.repo_id, intent.number, intent.author, kind)
+def is_once_too_often(room: Room, repo_id: int, number: int, login: str, kind: str) -> bool:
+    """Count what a person did on a pull request within the hour, this time included."""
+    key = room.keys.asked(repo_id, number, login, kind)
     pipe = room.client.pipeline()
     pipe.incr(key)
     pipe.expire(key, HOUR)
-    return int(pipe.execute()[0])
+    return int(pipe.execute()[0]) > _MOST[kind]
 
 
 def execute(desk: Desk, command: Command, thread: ThreadFinding | None = None) -> str | None:
@@ -133,13 +133,22 @@ def execute(desk: Desk, command: Command, thread: ThreadFinding | None = None) -
     else:
         from bot.sources.github import read_pull  # brings the analyzer in
 
-        given = read_pull(desk.gateway, desk.pull, repo_id=desk.repo_id, generation=0)
+        ledger = _ledger(desk) if reads(command) == "code" else None
+        given = read_pull(
+            desk.gateway, desk.pull, repo_id=desk.repo_id, generation=0, ledger=ledger, named=command.words
+        )
         found = answer_in_child(command, given, desk.room.limits, desk.sender)
     if not isinstance(found, Act):
         return found
     if not desk.pull.is_open:
         return closed_text(command.name)
     return carry_out(command.name, desk, found)
+
+
+def _ledger(desk: Desk) -> Ledger:
+    """What people decided on the pull request."""
+    gateway, pull = desk.gateway, desk.pull
+    return remembered(gateway, pull.number, pull.head_sha, gateway.talks.read(pull.number)).ledger
 
 
 def refused(gateway: Gateway, sender: str, command: Command | None, pull: PullInfo) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 
+from bot.core.buttons import RERUN
 from bot.core.external_id import external_id
 from bot.core.plan import CHECK_NAMES, CheckOutcome, Conclusion, State
 from bot.github.errors import Forbidden, Gone, Invalid, NotFound
@@ -17,7 +18,10 @@ _FINAL = (NotFound, Invalid, Forbidden)
 """The repository, the commit or our permission is gone: trying again changes nothing, and nobody waits for the run."""
 _PAUSES = (0.5, 2.0)
 CANCELLED = "cancelled"
+SKIPPED = "skipped"
 FAILED = "failed"
+DRAFT = "Draft: Preflight reviews when it is ready"
+_CONCLUSIONS: dict[str, Conclusion] = {CANCELLED: "cancelled", SKIPPED: "skipped", FAILED: "neutral"}
 
 
 def ending(kind: str, why: str) -> str:
@@ -28,9 +32,9 @@ def ending(kind: str, why: str) -> str:
 def end(room: Room, gateway: Gateway, record: Record) -> None:
     """Conclude the check runs of `record` with its ending and forget it. `Unavailable` leaves it open."""
     kind, _, why = record.ending.partition(":")
-    conclusion: Conclusion = "cancelled" if kind == CANCELLED else "neutral"
-    state: State = "skipped" if kind == CANCELLED else "failed"
-    title = why if kind == CANCELLED else "Preflight failed"
+    conclusion: Conclusion = _CONCLUSIONS[kind]
+    state: State = "failed" if kind == FAILED else "skipped"
+    title = "Preflight failed" if kind == FAILED else why
     summary = f"{why}\n\nThis says nothing about the code. Press *Re-run* to try again." if kind == FAILED else why
     identifier = external_id(record.repo_id, record.number, record.head_sha, record.generation)
     with gateway.publishing(), suppress(Gone):
@@ -41,6 +45,7 @@ def end(room: Room, gateway: Gateway, record: Record) -> None:
                 state=state,
                 title=title,
                 summary=summary,
+                actions=(RERUN,) if kind == FAILED else (),
             )
             _conclude(gateway, run_id, identifier + state, outcome)
         reply_with_ending(gateway, record, why)

@@ -13,7 +13,7 @@ from rq.exceptions import DuplicateJobError
 from rq.serializers import JSONSerializer
 
 from bot import intents
-from bot.intents import CheckPush, ClosePull, DropTokens, Intent, MergeGroup, Rerun, ReviewPull, RunCommand
+from bot.intents import CheckPush, ClosePull, DropTokens, Intent, MergeGroup, PressButton, Rerun, ReviewPull, RunCommand
 from bot.queue import names
 from bot.queue.claims import Claims
 from bot.queue.records import Record, Records
@@ -27,6 +27,7 @@ _FUNCTIONS: dict[type[Any], str] = {
     ClosePull: names.CLOSE_PULL,
     RunCommand: names.RUN_COMMAND,
     Rerun: names.RERUN,
+    PressButton: names.PRESS_BUTTON,
     MergeGroup: names.MERGE_GROUP,
     DropTokens: names.DROP_TOKENS,
 }
@@ -102,7 +103,7 @@ class Enqueuer:
         return self._put(self._fast, names.OPEN_REVIEW, job_id, _FAST_TIMEOUT, record.name, pipe=pipe)
 
     def _event_into(self, pipe: Pipeline, intent: Intent, delivery: str) -> str:
-        timeout = _COMMAND_TIMEOUT if isinstance(intent, RunCommand) else _FAST_TIMEOUT
+        timeout = _COMMAND_TIMEOUT if isinstance(intent, (RunCommand, PressButton)) else _FAST_TIMEOUT
         arguments = (intents.to_json(intent), delivery)
         return self._put(
             self._fast, _FUNCTIONS[type(intent)], f"ev-{delivery}", timeout, *arguments, pipe=pipe, retry=_again()

@@ -14,38 +14,44 @@ from bot.github.auth import AppCredentials
 from bot.github.errors import Gone, Refused
 from bot.github.gateway import Gateway
 from bot.intents import CheckPush, ClosePull, DropTokens, MergeGroup, Rerun, ReviewPull
-from bot.queue.endings import CANCELLED, end, ending
+from bot.queue.endings import CANCELLED, DRAFT, SKIPPED, end, ending
 from bot.queue.logbook import Logbook
 from bot.queue.room import Room
 
 
 def close(room: Room, document: dict[str, Any], delivery: str, log: Logbook) -> None:
-    """Supersede what runs; what is open and has no job any more is concluded here.
+    """Supersede what runs; what is open and has no job any more is concluded here. What is concluded stays.
 
-    What was asked for after this event (reopened within the second) is not touched: events come in any order.
+    What was asked for after this event (reopened or ready within the second) is not touched: events come in any order.
     """
     intent = intents.from_json(document)
     assert isinstance(intent, ClosePull)
     newest = room.claims.generation(intent.repo_id, intent.number)
-    if _is_open(room.gateway(intent.installation_id, intent.repo_id, intent.full_name), intent.number):
+    if _is_wanted(room.gateway(intent.installation_id, intent.repo_id, intent.full_name), intent):
         log.note(reopened=True)
+        return
+    how = ending(SKIPPED, DRAFT) if intent.to_draft else ending(CANCELLED, "The pull request is closed")
+    found = (room.records.load(name) for name in room.records.of_pull(intent.repo_id, intent.number))
+    records = [record for record in found if record is not None and record.generation <= newest]
+    if intent.to_draft and any(record.answer_key for record in records):
+        log.note(outcome="somebody asked for a review of this draft")
         return
     if room.claims.generation(intent.repo_id, intent.number) == newest:
         room.claims.next_generation(intent.repo_id, intent.number)
-    found = (room.records.load(name) for name in room.records.of_pull(intent.repo_id, intent.number))
-    records = [record for record in found if record is not None and record.generation <= newest]
     for record in records:
-        ended = replace(record, ending=ending(CANCELLED, "The pull request is closed"))
+        ended = replace(record, ending=how)
         room.records.save(ended, time.time() + room.settings.times.sweep)
         end(room, room.gateway_of(ended), ended)
     log.note(concluded=len(records))
 
 
-def _is_open(gateway: Gateway, number: int) -> bool:
+def _is_wanted(gateway: Gateway, intent: ClosePull) -> bool:
+    """Whether the pull request is open, and ready, again."""
     try:
-        return gateway.pull(number).is_open
+        pull = gateway.pull(intent.number)
     except (Refused, Gone):
         return False
+    return pull.is_open and not (intent.to_draft and pull.is_draft)
 
 
 def rerun(room: Room, document: dict[str, Any], delivery: str, log: Logbook) -> None:

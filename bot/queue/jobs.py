@@ -63,6 +63,13 @@ def rerun(document: dict[str, Any], delivery: str, attempt: int = 0) -> None:
     _for_event("rerun", handle, document, delivery, attempt)
 
 
+def press_button(document: dict[str, Any], delivery: str, attempt: int = 0) -> None:
+    """Somebody pressed a button of ours on a check run."""
+    from bot.queue.button import press
+
+    _for_event("press_button", press, document, delivery, attempt)
+
+
 def merge_group(document: dict[str, Any], delivery: str, attempt: int = 0) -> None:
     """A merge queue waits for our checks."""
     from bot.queue.events import mirror
@@ -186,7 +193,9 @@ def _guarded(room: Room, gateway: Gateway, record: Record, log: Logbook, stage: 
         stage(room, gateway, record, log)
         return "done"
     except Superseded:
-        _conclude(room, gateway, _latest(room, record), ending(CANCELLED, "Superseded by a newer push"))
+        latest = room.records.load(record.name)
+        if latest is not None:  # else who superseded it has concluded it too
+            _conclude(room, gateway, latest, latest.ending or ending(CANCELLED, "Superseded by a newer push"))
         return "superseded"
     except Exception as error:  # noqa: BLE001  the boundary of jobs: a bug is said on the check, never swallowed
         passing = _passing(error, record)

@@ -12,6 +12,7 @@ CLOSE_PULL = "bot.queue.jobs.close_pull"
 RUN_COMMAND = "bot.queue.jobs.run_command"
 RERUN = "bot.queue.jobs.rerun"
 MERGE_GROUP = "bot.queue.jobs.merge_group"
+PRESS_BUTTON = "bot.queue.jobs.press_button"
 DROP_TOKENS = "bot.queue.jobs.drop_tokens"
 
-JOBS = frozenset({OPEN_REVIEW, REVIEW_PULL, CLOSE_PULL, RUN_COMMAND, RERUN, MERGE_GROUP, DROP_TOKENS})
+JOBS = frozenset({OPEN_REVIEW, REVIEW_PULL, CLOSE_PULL, RUN_COMMAND, RERUN, PRESS_BUTTON, MERGE_GROUP, DROP_TOKENS})

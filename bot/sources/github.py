@@ -161,9 +161,18 @@ def mentioned_files(
 
 
 def read_pull(
-    gateway: Gateway, pull: PullInfo, *, repo_id: int, generation: int, ledger: Ledger | None = None
+    gateway: Gateway,
+    pull: PullInfo,
+    *,
+    repo_id: int,
+    generation: int,
+    ledger: Ledger | None = None,
+    named: Collection[str] = (),
 ) -> ReviewInput:
-    """Everything `bot.core.review` needs for `pull`, whose head is pinned by it. `ledger` is the pull request's."""
+    """Everything `bot.core.review` needs for `pull`, whose head is pinned by it.
+
+    `ledger` is the pull request's; `named` may be paths of the head.
+    """
     if pull.is_draft and generation > 0:  # skipped without a look at its files; a command looks
         return ReviewInput(snapshot=_snapshot(pull, repo_id), head=MemoryTree({}), base=MemoryTree({}))
     files = gateway.files(pull.number)
@@ -171,8 +180,9 @@ def read_pull(
     head = LazyTree(gateway.contents, pull.head_sha)
     base = LazyTree(gateway.contents, merge_base)
     before = {changed.previous_path or changed.path for changed in files}
+    at_head = [file.path for file in files if file.status != "removed"]
     starts = {
-        head: _starting_points(head, (file.path for file in files if file.status != "removed")),
+        head: _starting_points(head, [*at_head, *(word.removeprefix("./") for word in named)]),
         base: [*_starting_points(base, before), *CONFIG_PATHS],
     }
     moved = {file.path: file.previous_path for file in files if file.previous_path}

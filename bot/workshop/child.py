@@ -59,7 +59,7 @@ def command(document: Mapping[str, Any], say: Say) -> dict[str, Any]:
     asked = Command(name=document["name"], words=tuple(document["words"]))
     context = CommandContext(
         head_sha=given.snapshot.head_sha,
-        run_configs=run_configs(head, given) if reads(asked) == "launches" else {},
+        run_configs=run_configs(head, given, asked.words) if reads(asked) == "launches" else {},
         given=given,
         sender=document["sender"],
     )

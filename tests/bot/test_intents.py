@@ -10,7 +10,18 @@ import pytest
 
 from bot import intents
 from bot.errors import InputError
-from bot.intents import CheckPush, ClosePull, DropConfig, DropTokens, Ignore, MergeGroup, Rerun, ReviewPull, RunCommand
+from bot.intents import (
+    CheckPush,
+    ClosePull,
+    DropConfig,
+    DropTokens,
+    Ignore,
+    MergeGroup,
+    PressButton,
+    Rerun,
+    ReviewPull,
+    RunCommand,
+)
 
 SHA = "a" * 40
 PLACE: dict[str, Any] = {
@@ -23,6 +34,13 @@ PLACE: dict[str, Any] = {
 def pull(action: str, **changes: Any) -> dict[str, Any]:
     body = {"head": {"sha": SHA, "repo": None}, "state": "open", "draft": False, "merged": False}
     return {"action": action, "number": 3, "pull_request": body, **PLACE, **changes}
+
+
+def pressed(identifier: str) -> dict[str, Any]:
+    run = {"id": 4, "name": "preflight/code", "head_sha": SHA, "external_id": "x", "app": {"id": 1}}
+    sender = {"login": "ann", "type": "User"}
+    action = {"identifier": identifier}
+    return {"action": "requested_action", "check_run": run, "requested_action": action, **PLACE, "sender": sender}
 
 
 def line_comment(body: str, **changes: Any) -> dict[str, Any]:
@@ -46,10 +64,13 @@ CASES: list[tuple[str, dict[str, Any], type[Any]]] = [
     ("pull_request", pull("edited", changes={"base": {"ref": {"from": "x"}}}), ReviewPull),
     ("pull_request", pull("edited", changes={"title": {"from": "x"}}), Ignore),
     ("pull_request", pull("closed"), ClosePull),
-    ("pull_request", pull("converted_to_draft"), Ignore),
     ("pull_request", pull("stacked"), Ignore),
     ("issue_comment", comment("/preflight estimate A100"), RunCommand),
     ("issue_comment", comment("nice"), Ignore),
+    ("pull_request", pull("converted_to_draft"), ClosePull),
+    ("check_run", pressed("fix"), PressButton),
+    ("check_run", pressed("format-the-disk"), Ignore),
+    ("check_run", {**pressed("fix"), "sender": {"login": "bot", "type": "Bot"}}, Ignore),
     ("pull_request_review_comment", {"action": "edited"}, Ignore),
     ("pull_request_review_comment", line_comment("nice"), Ignore),
     ("pull_request_review_comment", line_comment("/preflight explain"), RunCommand),

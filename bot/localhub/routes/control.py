@@ -39,7 +39,7 @@ def _user(body: Json) -> Account:
     name = body.get("user")
     if not isinstance(name, str):
         raise Refusal(422, '"user" wasn\'t supplied.')
-    return hub().account(name)
+    return hub().account(name, "Bot" if name.endswith("[bot]") else "User")
 
 
 def _needed(body: Json, key: str) -> Any:

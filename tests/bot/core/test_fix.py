@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import os
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,9 @@ from bot.core.commands import Command, CommandContext
 from bot.core.commands.fix import Fixes
 from bot.core.examine import Engines
 from bot.core.fixing import safe_fixes
+from bot.core.ledger import Ignored, Ledger
 from bot.core.patch import file_patch
+from bot.core.review import review
 from bot.core.review_input import MemoryTree, ReviewInput
 from bot.render.answers import patch_text
 from bot.sources.base import ChangedFile, PullSnapshot
@@ -123,6 +126,13 @@ def test_a_file_that_breaks_keeps_its_text() -> None:
 
     fixed = safe_fixes(given, Engines(analyze=breaks))
     assert (fixed.after, fixed.cured) == ({}, ())
+
+
+def test_what_people_ignore_here_is_not_fixed() -> None:
+    ignored = Ignored(rule="PF101", reason="on purpose", who="ann", when="2026-11-30T00:00:00Z", head_sha=HEAD)
+    given = replace(pull({"train.py": TRAIN}), ledger=Ledger(ignores=(ignored,)))
+    assert "Nothing to fix" in str(ask(given))
+    assert review(given).checks[0].actions == ()
 
 
 def test_words_are_refused() -> None:
