@@ -400,5 +400,9 @@ _READERS: dict[str, Callable[[_Payload], Intent]] = {
 }
 
 
+EVENTS = frozenset(_READERS)
+"""The events that we subscribe to or that GitHub sends to every app."""
+
+
 def _app_of(event: str, payload: Mapping[str, Any]) -> object | None:
     return _Payload(payload).find(f"{event}.app.id")

@@ -48,6 +48,8 @@ class WebSettings:
     webhook_secrets: tuple[Secret, ...]
     app_id: int | None
     namespace: str
+    metrics_token: Secret | None = None
+    """Prometheus's bearer token; without one there is no ``/metrics``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,11 +117,13 @@ def web_settings(environment: Mapping[str, str]) -> WebSettings:
     if previous := _find(environment, "PREFLIGHT_WEBHOOK_SECRET_PREVIOUS"):
         secrets.append(_strong("PREFLIGHT_WEBHOOK_SECRET_PREVIOUS", previous))
     app_id = environment.get("PREFLIGHT_APP_ID", "").strip()
+    token = _find(environment, "PREFLIGHT_METRICS_TOKEN")
     return WebSettings(
         redis_url=redis_url(environment),
         webhook_secrets=tuple(secrets),
         app_id=int(app_id) if app_id.isdecimal() else None,
         namespace=_namespace(environment),
+        metrics_token=_strong("PREFLIGHT_METRICS_TOKEN", token) if token else None,
     )
 
 

@@ -137,6 +137,14 @@ class Keys:
         """string (token), expiry of the lease: which supervisor looks for what never reached us."""
         return f"{self.space}:patrol"
 
+    def metrics(self) -> str:
+        """hash series -> number, no expiry: what every process counted (`bot.telemetry.meter`)."""
+        return f"{self.space}:metrics"
+
+    def budgets(self) -> str:
+        """hash installation -> [remaining, limit, reset] (JSON), no expiry: what GitHub's last answer said."""
+        return f"{self.space}:budgets"
+
     def redelivery(self, delivery: str) -> str:
         """hash (times, next), REDELIVERY_WINDOW: how often GitHub was asked to deliver this one again."""
         return f"{self.space}:redelivery:{delivery}"

@@ -28,9 +28,10 @@ def run(args: argparse.Namespace) -> int:
 
     from bot.pages.settings import page_settings
     from bot.settings import web_settings
+    from bot.telemetry.logs import install_logging
     from bot.web.app import create_app
 
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    install_logging(os.environ)
     web_settings(os.environ)  # a missing secret refuses to start here, not in a worker
     page_settings(os.environ)
 
@@ -58,8 +59,21 @@ def run(args: argparse.Namespace) -> int:
         def load(self) -> object:
             return create_app()
 
+    _log_as_we_do()
     Receiver().run()
     return 0
+
+
+def _log_as_we_do() -> None:
+    """gunicorn's own handlers would write its lines in a form of their own."""
+    from gunicorn import glogging  # type: ignore[import-untyped]
+
+    def setup(logger: Any, cfg: Any) -> None:
+        for own in (logger.error_log, logger.access_log):
+            own.propagate, own.handlers = True, []
+        logger.error_log.setLevel(logging.INFO)
+
+    glogging.Logger.setup = setup
 
 
 def _limit_silence(server: Any) -> None:

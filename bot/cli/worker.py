@@ -23,12 +23,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from bot.errors import InputError
     from bot.queue.room import open_room
-    from bot.redact import install_redaction
+    from bot.telemetry.logs import install_logging
 
     if args.workers < 1:
         raise InputError("--workers: at least 1")
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    install_redaction(logging.getLogger())
+    install_logging(os.environ)
     room = open_room()
     if args.one:
         # Before the fork: each job would bring these in anew.
@@ -51,5 +50,6 @@ def run(args: argparse.Namespace) -> int:
 
     for problem in extension_problems():
         logging.getLogger(__name__).warning(problem)
+    room.meter.keep_flushing()
     print(f"preflight worker: {args.workers} workers", file=sys.stderr)
     return Supervisor(args.workers, room.settings.times.restart, Sweeper(room), Patrol(room)).run()

@@ -20,6 +20,7 @@ from github import Auth
 
 from bot.errors import InputError
 from bot.github.errors import Gone, Invalid, NotFound
+from bot.github.limits import AppGate
 from bot.github.retry import Api
 from bot.keys import TOKENS, all_derived
 from bot.settings import WorkerSettings
@@ -66,7 +67,7 @@ class AppCredentials:
         self._settings = settings
         self._client = client
         self._keys = keys
-        self.api = Api(AppSigner(settings).auth, settings.api_url, verify=settings.verify)
+        self.api = Api(AppSigner(settings).auth, settings.api_url, AppGate(client, keys), settings.verify)
         keys_of_ours = all_derived(settings.private_keys, TOKENS)
         self._fernet = MultiFernet([Fernet(base64.urlsafe_b64encode(key)) for key in keys_of_ours])
 

@@ -6,10 +6,11 @@ the app banned. The lease is fenced: who lost it (it expired while its process s
 
 from __future__ import annotations
 
+import json
 import secrets
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -19,6 +20,7 @@ from bot.errors import Unavailable
 from bot.github.errors import RateLimited
 from bot.settings import Pace
 from bot.store import GENERATION_TTL, WRITES_TTL, Client, Keys
+from bot.telemetry.meter import series
 
 _LEASE_MS = 15_000
 _KEEP_SECONDS = 4.0
@@ -50,6 +52,36 @@ return '0'
 """
 _EXTEND = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('pexpire', KEYS[1], ARGV[2]) end return 0"
 _RELEASE = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0"
+
+
+def note_answer(client: Client, keys: Keys, who: str, verb: str, status: int, headers: Mapping[str, Any]) -> None:
+    """Count a request and keep what its answer says of the hourly budget. Never fails: it is bookkeeping."""
+    labels = {"installation": who, "status": str(status) if status else "none", "verb": verb}
+    named = ("x-ratelimit-remaining", "x-ratelimit-limit", "x-ratelimit-reset")
+    left = [str(headers.get(name, "")) for name in named]
+    with suppress(RedisError):
+        pipe = client.pipeline(transaction=False)
+        pipe.hincrbyfloat(keys.metrics(), series("preflight_github_requests", labels), 1)
+        if all(text.isdecimal() for text in left):
+            pipe.hset(keys.budgets(), who, json.dumps([int(text) for text in left]))
+        pipe.execute()
+
+
+class AppGate:
+    """The app as itself: nothing is held back, everything is counted."""
+
+    def __init__(self, client: Client, keys: Keys) -> None:
+        self._client = client
+        self._keys = keys
+
+    def before_read(self) -> None: ...
+
+    def before_write(self) -> None: ...
+
+    def heard(self, verb: str, status: int, headers: Mapping[str, Any]) -> None:
+        note_answer(self._client, self._keys, "app", verb, status, headers)
+
+    def pause(self, seconds: float) -> None: ...
 
 
 class LeaseLost(Unavailable):
@@ -109,6 +141,10 @@ class Throttle:
             time.sleep(min(wait, 10.0))
             waited += min(wait, 10.0)
         self._extend()
+
+    def heard(self, verb: str, status: int, headers: Mapping[str, Any]) -> None:
+        """An answer (0: none came) and what it says of the hourly budget."""
+        note_answer(self._client, self._keys, str(self._installation), verb, status, headers)
 
     def pause(self, seconds: float) -> None:
         """Stop the whole installation, every worker, for `seconds`."""

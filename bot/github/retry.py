@@ -35,6 +35,8 @@ class WriteGate(Protocol):
 
     def before_write(self) -> None: ...
 
+    def heard(self, verb: str, status: int, headers: Mapping[str, Any]) -> None: ...
+
     def pause(self, seconds: float) -> None: ...
 
 
@@ -51,6 +53,8 @@ class _NoGate:
     def before_read(self) -> None: ...
 
     def before_write(self) -> None: ...
+
+    def heard(self, verb: str, status: int, headers: Mapping[str, Any]) -> None: ...
 
     def pause(self, seconds: float) -> None: ...
 
@@ -216,9 +220,11 @@ class Api:
                 headers={**_ACCEPT, **({"If-None-Match": etag} if etag else {})},
                 input=dict(body) if body is not None else None,
             )
-            return int(status), dict(answer_headers), str(text)
         except requests.RequestException as error:
+            self._gate.heard(verb, 0, {})
             raise GitHubDown(f"no answer from GitHub ({type(error).__name__})") from None
+        self._gate.heard(verb, int(status), answer_headers)
+        return int(status), dict(answer_headers), str(text)
 
     def _requester(self) -> Any:
         if self._client is None:

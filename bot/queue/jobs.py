@@ -13,9 +13,11 @@ from dataclasses import replace
 from typing import Any
 
 import redis
+from rq import get_current_job
 from rq.timeouts import JobTimeoutException
 
 from bot.core.external_id import external_id
+from bot.core.plan import Plan
 from bot.errors import InputError, PreflightError, Unavailable
 from bot.github.errors import Invalid, NotFound, Refused
 from bot.github.gateway import Gateway
@@ -145,8 +147,17 @@ def _review(room: Room, gateway: Gateway, record: Record, log: Logbook) -> None:
         watch = Watch(lambda: room.is_superseded(record), lambda: room.is_flushed(record))
         comments = publish(plan, record, gateway, watch, memory)
     log.note(comments=comments, checks=",".join(check.conclusion for check in plan.checks))
+    _count_plan(room, plan)
     reply_with_plan(gateway, record, plan, comments)
     room.records.drop(record.name)
+
+
+def _count_plan(room: Room, plan: Plan) -> None:
+    for check in plan.checks:
+        room.meter.count("preflight_checks", check=check.name, conclusion=check.conclusion)
+    for item in plan.posted or ():
+        if item.head_sha == plan.head_sha:  # said for the first time
+            room.meter.count("preflight_findings", rule=item.rule, severity=item.severity)
 
 
 def _other_head(room: Room, gateway: Gateway, record: Record, head: str) -> None:
@@ -174,7 +185,7 @@ Stage = Callable[[Room, Gateway, Record, Logbook], None]
 def _for_review(name: str, job: str, stage: Stage) -> None:
     room = open_room()
     record = room.records.load(name)
-    with Logbook(job, review=name, delivery=record.delivery if record else "") as log:
+    with Logbook(job, room.meter, review=name, **_ids(record)) as log:
         if record is None:
             log.note(outcome="nothing to do")  # concluded already: a job may run twice
             return
@@ -184,6 +195,19 @@ def _for_review(name: str, job: str, stage: Stage) -> None:
                 log.note(outcome=_guarded(room, gateway, record, log, stage))
         finally:
             log.note(calls=gateway.calls)
+
+
+def _ids(record: Record | None) -> dict[str, object]:
+    """What every line of a review's job names."""
+    if record is None:
+        return {"job_id": _job_id()}
+    pull = f"{record.full_name}#{record.number}"
+    return {"delivery": record.delivery, "pull": pull, "installation": record.installation_id, "job_id": _job_id()}
+
+
+def _job_id() -> str:
+    job = get_current_job()
+    return str(job.id) if job is not None else ""
 
 
 def _guarded(room: Room, gateway: Gateway, record: Record, log: Logbook, stage: Stage) -> str:
@@ -225,10 +249,12 @@ def _reason(room: Room, record: Record, error: Exception) -> str:
         return str(error)
     if isinstance(error, Refused):  # a permission that was taken away, a repository that is gone
         _log.warning("review=%s refused: %s", record.name, error)
+        room.meter.count("preflight_failures", kind="refused by GitHub")
         return str(error)
     if isinstance(error, JobTimeoutException):
         return f"The review took longer than {room.settings.times.review_timeout} s."
     _log.error("review=%s failed", record.name, exc_info=error)
+    room.meter.count("preflight_failures", kind="bug")
     room.claims.release(record.delivery)
     return f"A bug in Preflight ({type(error).__name__}); the log of the worker has the details."
 
@@ -250,6 +276,7 @@ def _conclude(room: Room, gateway: Gateway, record: Record, how: str) -> None:
 
 def _put_off(room: Room, gateway: Gateway, record: Record, stage: Stage, error: Unavailable) -> str:
     if record.waits >= _MAX_WAITS:
+        room.meter.count("preflight_failures", kind="gave up")
         _conclude(room, gateway, record, ending(FAILED, f"Gave up after {record.waits} attempts: {error}"))
         return f"gave up: {error}"
     delay = min(_MAX_DELAY, error.retry_after if error.retry_after is not None else 5.0 * 2**record.waits)
@@ -267,7 +294,8 @@ EventStage = Callable[[Room, dict[str, Any], str, Logbook], None]
 
 def _for_event(job: str, stage: EventStage, document: dict[str, Any], delivery: str, attempt: int) -> None:
     room = open_room()
-    with Logbook(job, delivery=delivery) as log:
+    place = {"pull": f"{document.get('full_name')}#{document.get('number', '')}"} if document.get("full_name") else {}
+    with Logbook(job, room.meter, delivery=delivery, job_id=_job_id(), **place) as log:
         try:
             stage(room, document, delivery, log)
             log.note(outcome="done")

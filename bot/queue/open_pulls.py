@@ -139,6 +139,7 @@ class OpenPulls:
             head_sha=head.sha,
             reason="no check run",
         )
+        self._room.meter.count("preflight_failures", kind="head without check run")
         job = self._room.enqueuer.new_review(intent, f"watch-{head.sha[:12]}", runs)
         self._room.client.delete(self._room.keys.missing(place.repo_id, head.sha))
         _log.warning("pull=%s#%d head=%s had no check run: queued %s", place.full_name, head.number, head.sha, job)

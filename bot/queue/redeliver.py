@@ -99,4 +99,5 @@ class Redelivery:
         except Refused as error:  # too old, or gone
             _log.info("delivery=%s is not delivered again: %s", delivery.guid, error)
         else:
+            self._room.meter.count("preflight_failures", kind="delivery asked for again")
             _log.warning("delivery=%s event=%s had failed: asked for again", delivery.guid, delivery.event)

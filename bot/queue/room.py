@@ -20,6 +20,7 @@ from bot.queue.enqueue import Enqueuer
 from bot.queue.records import Record, Records
 from bot.settings import WorkerSettings, worker_settings
 from bot.store import Client, Keys, connect
+from bot.telemetry.meter import Meter
 from bot.workshop.parent import Limits
 
 
@@ -34,6 +35,7 @@ class Room:
     records: Records
     enqueuer: Enqueuer
     desk: Desk
+    meter: Meter
 
     def gateway(self, installation_id: int, repo_id: int, full_name: str, patience: float = PATIENCE) -> Gateway:
         return Gateway(
@@ -78,6 +80,7 @@ def open_room(settings: WorkerSettings | None = None) -> Room:
         records=Records(client, keys),
         enqueuer=enqueuer,
         desk=Desk(page_settings(os.environ), client, keys),
+        meter=Meter(client, keys),
     )
 
 

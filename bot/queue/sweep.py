@@ -85,12 +85,14 @@ class Sweeper:
             again = replace(record, tries=record.tries + 1)
             self._room.client.delete(self._room.keys.heartbeat(record.name))
             self._room.records.save(again, now + self._room.settings.times.orphan_after)
+            self._room.meter.count("preflight_failures", kind="job lost, queued again")
             _log.warning("review=%s lost its job: queued again", record.name)
             if again.runs:
                 self._room.enqueuer.review_pull(again)
             else:
                 self._room.enqueuer.open_review(again)
         else:
+            self._room.meter.count("preflight_failures", kind="job lost for good")
             _log.error("review=%s lost its job again: concluded", record.name)
             failed = replace(record, ending=ending(FAILED, "The worker died during this review, again and again."))
             self._room.records.save(failed, now)

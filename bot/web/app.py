@@ -11,7 +11,8 @@ from bot.pages.settings import PageSettings, page_settings
 from bot.redact import install_redaction
 from bot.settings import WebSettings, web_settings
 from bot.store import Keys, connect
-from bot.web import health, webhook
+from bot.telemetry.meter import Meter
+from bot.web import health, metrics, webhook
 from bot.web.pages import routes
 from bot.web.secrets import WebhookSecrets
 
@@ -31,7 +32,9 @@ def create_app(settings: WebSettings | None = None, pages: PageSettings | None =
     app.config["MAX_CONTENT_LENGTH"] = webhook.MAX_BODY_BYTES + 1  # a chunked body is cut there without an error
     client = connect(settings.redis_url, timeout=_REDIS_TIMEOUT)
     keys = Keys(settings.namespace)
-    app.register_blueprint(webhook.blueprint(settings, client, keys, secrets))
+    meter = Meter(client, keys)
+    app.register_blueprint(webhook.blueprint(settings, client, keys, secrets, meter))
     app.register_blueprint(health.blueprint(client, keys))
+    app.register_blueprint(metrics.blueprint(client, keys, settings.metrics_token))
     routes.install(app, pages or page_settings(os.environ), settings, client, keys, secrets)
     return app

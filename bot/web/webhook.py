@@ -9,6 +9,7 @@ import hashlib
 import hmac
 import json
 import logging
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,11 +24,21 @@ from bot.queue.claims import AlreadyAccepted, BeingAccepted, is_delivery_id
 from bot.queue.enqueue import Enqueuer
 from bot.settings import Secret, WebSettings
 from bot.store import Client, Keys
+from bot.telemetry.logs import event as log_event
+from bot.telemetry.meter import Meter
 from bot.web.secrets import WebhookSecrets
 
 MAX_BODY_BYTES = 25 * 1024 * 1024
 """GitHub does not send a larger payload at all."""
 _log = logging.getLogger("preflight.webhook")
+_OUTCOMES = {
+    400: "malformed",
+    401: "not signed",
+    408: "not complete",
+    413: "too large",
+    415: "not JSON",
+    503: "put off",
+}
 Answer = tuple[Response, int]
 
 
@@ -44,12 +55,36 @@ def signature_is_right(body: bytes, header: str | None, secrets: Sequence[Secret
     return right
 
 
-def blueprint(settings: WebSettings, client: Client, keys: Keys, secrets: WebhookSecrets | None = None) -> Blueprint:
+def blueprint(
+    settings: WebSettings,
+    client: Client,
+    keys: Keys,
+    secrets: WebhookSecrets | None = None,
+    meter: Meter | None = None,
+) -> Blueprint:
     """The route, bound to its settings and Redis."""
     routes = Blueprint("webhook", __name__)
     receiver = _Receiver(settings, Enqueuer(client, keys), secrets or WebhookSecrets(settings.webhook_secrets))
-    routes.add_url_rule("/webhook", "receive", receiver.receive, methods=["POST"])
+
+    def receive() -> Answer:
+        start = time.monotonic()
+        answer = receiver.receive()
+        if meter is not None:
+            _count(meter, answer, time.monotonic() - start)
+        return answer
+
+    routes.add_url_rule("/webhook", "receive", receive, methods=["POST"])
     return routes
+
+
+def _count(meter: Meter, answer: Answer, seconds: float) -> None:
+    """By outcome; the event only where the signature was right, or anybody could make series of their own."""
+    response, status = answer
+    outcome = _OUTCOMES.get(status) or str((response.get_json(silent=True) or {}).get("message"))
+    event = request.headers.get("X-GitHub-Event", "") if status in (200, 202, 503) else "unknown"
+    meter.count("preflight_deliveries", event=event if event in intents.EVENTS else "other", outcome=outcome)
+    meter.observe("preflight_delivery_seconds", seconds)
+    meter.keep_flushing()
 
 
 class _Receiver:
@@ -102,10 +137,17 @@ class _Receiver:
         except BeingAccepted:
             return _say(503, "this delivery is being accepted, redeliver later")
         except redis.RedisError as error:
-            _log.error("delivery=%s event=%s not queued: %s", delivery, event, type(error).__name__)
+            said = {"delivery": delivery, "github_event": event, "reason": type(error).__name__}
+            log_event(_log, "delivery not queued", said, logging.ERROR)
             return _say(503, "queue unavailable, redeliver later")
-        _log.info("delivery=%s event=%s intent=%s job=%s", delivery, event, type(intent).__name__, job_id)
+        log_event(_log, "delivery accepted", {**_ids(intent, event, delivery), "job_id": job_id})
         return _say(202, "accepted", job=job_id)
+
+
+def _ids(intent: Intent, event: str, delivery: str) -> dict[str, object]:
+    ids: dict[str, object] = {"delivery": delivery, "github_event": event, "intent": type(intent).__name__}
+    name, number = getattr(intent, "full_name", None), getattr(intent, "number", None)
+    return ids | ({"pull": f"{name}#{number}"} if number is not None else {"repository": name} if name else {})
 
 
 def _whole_body() -> bytes:

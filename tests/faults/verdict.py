@@ -20,7 +20,7 @@ _CODE = re.compile(r"\bPF\d{3}\b")
 
 @dataclass(slots=True)
 class Verdict:
-    """`reviews` counts heads whose checks both ended in a result; `failed` those whose check says that we failed."""
+    """`reviews` counts those whose checks both ended in a result; `failed` those whose check says that we failed."""
 
     lost: list[str] = field(default_factory=list)
     doubled: list[str] = field(default_factory=list)
@@ -60,11 +60,11 @@ def _judge_runs(verdict: Verdict, pull: Pull, runs: list[CheckRun]) -> None:
     heads: dict[str, dict[str, CheckRun]] = {}
     for run in runs:
         heads.setdefault(run.suite.head_sha, {})[run.name] = run  # the newest of a name counts
-    for newest in heads.values():
-        ends = {run.conclusion for name, run in newest.items() if name in CHECK_NAMES}
-        if newest.keys() >= set(CHECK_NAMES) and ends <= {"success", "neutral", "failure", "skipped"}:
+    for found in _by_review(runs).values():
+        ends = {run.conclusion for run in found.values()}
+        if found.keys() >= set(CHECK_NAMES) and ends <= {"success", "neutral", "failure", "skipped"}:
             verdict.reviews += 1
-            verdict.failed += _says_failed(newest)
+            verdict.failed += any(run.external_id.endswith(":failed") for run in found.values())
     newest = heads.get(pull.head_sha, {})
     if pull.state == "open":
         for name in CHECK_NAMES:
@@ -76,8 +76,12 @@ def _judge_runs(verdict: Verdict, pull: Pull, runs: list[CheckRun]) -> None:
     verdict.doubled += [f"check run {kind} was created {count} times" for kind, count in kinds.items() if count > 1]
 
 
-def _says_failed(newest: dict[str, CheckRun]) -> bool:
-    return any(run.external_id.endswith(":failed") for run in newest.values())
+def _by_review(runs: list[CheckRun]) -> dict[tuple[str, int], dict[str, CheckRun]]:
+    """The runs of each review: a head may be reviewed again (re-run, reopened), under another generation."""
+    found: dict[tuple[str, int], dict[str, CheckRun]] = {}
+    for run in runs:
+        found.setdefault((run.suite.head_sha, _generation(run)), {})[run.name] = run
+    return found
 
 
 def _generation(run: CheckRun) -> int:

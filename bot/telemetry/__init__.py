@@ -1,0 +1,1 @@
+"""What operators see: structured log lines and Prometheus metrics."""
