@@ -36,6 +36,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "app.get_installation": ("app",),
     "app.create_token": ("app",),
     "app.repository_installation": ("app",),
+    "app.get_hook_config": ("app",),
     "app.list_deliveries": ("app",),
     "app.get_delivery": ("app",),
     "app.redeliver": ("app",),

@@ -89,6 +89,11 @@ def rate_limit() -> Response:
     return jsonify({"resources": {"core": core, "search": search, "graphql": core}, "rate": core})
 
 
+@routes.get("/app/hook/config")
+def get_hook_config() -> Response:
+    return jsonify({"content_type": "json", "insecure_ssl": "0", "secret": "********", "url": caller().app.webhook_url})
+
+
 @routes.get("/app/hook/deliveries")
 def list_deliveries() -> Response:
     found = sorted(_deliveries(), key=lambda one: -one.id)
