@@ -83,7 +83,7 @@ def test_a_deployment_and_what_breaks_in_it(
     wait_for(lambda: all(one.status != "pending" for one in hub.hub.rows.deliveries.values()), 30, "deliveries fail")
     _, lines = _ask(capsys)
     assert lines["deliveries"][0]["status"] == "fail"
-    assert "pull_request 502" in lines["deliveries"][0]["detail"]
+    assert " 502" in lines["deliveries"][0]["detail"]
     assert "does not answer from here" in lines["webhook"][0]["detail"]
 
     monkeypatch.setenv("PREFLIGHT_APP_ID", "4711")
