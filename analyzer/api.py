@@ -228,3 +228,78 @@ def call_sites(
     from analyzer import questions  # as in `analyze`
 
     return questions.call_sites(files, entry, callees, argv)
+
+
+# --- the estimator's other question: which networks does the script train? ------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A place in a file and what is said about it."""
+
+    path: str
+    line: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ForwardPass:
+    """What a forward pass of one sample keeps for backward, in numbers (not bytes).
+
+    `shape` is the sample's; `kind` is ``image``, ``tokens``, ``features``, ``sequence`` or ``volume``. `kept`: where
+    everything has one precision. `half` and `full`: under autocast, those kept in 16 and in 32 bits. `operands`: inputs
+    of matmuls and convolutions with a trained weight. `indices`: int64 numbers. `masks`: bytes. `widest`: the largest
+    tensor. `outputs`: what it returns. `recomputed`: the largest checkpointed part, which backward computes again.
+    """
+
+    kind: str
+    shape: tuple[int, ...]
+    kept: int
+    half: int
+    full: int
+    operands: int
+    indices: int
+    masks: int
+    widest: int
+    outputs: int
+    recomputed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """A class of the repository as a script builds and trains it.
+
+    `params` are all parameters, `trained` those that need a gradient, `largest` the largest tensor of them; `layers`
+    is how many modules have weights of their own. `gaps` are the parts whose parameters the text does not show: where
+    there are any, the counts are of what is known. `passes` are forward passes, one for each usual input that
+    fits; it is empty where the forward pass cannot be followed, and `problem` says why.
+    """
+
+    name: str
+    path: str
+    line: int
+    params: int
+    trained: int
+    largest: int
+    layers: int
+    gaps: tuple[Place, ...]
+    passes: tuple[ForwardPass, ...]
+    problem: Place | None
+
+
+def networks(
+    files: Files,
+    entry: str,
+    argv: Sequence[tuple[str, Origin]] = (),
+    *,
+    image: tuple[int, int] | None = None,
+    length: int | None = None,
+) -> tuple[Network, ...]:
+    """The networks defined in the tree whose parameters ``python entry ARGV…`` gives to an optimizer.
+
+    Their constructors and forward passes are followed as shapes; nothing is imported or executed. `image` (height and
+    width in pixels) and `length` (tokens) are what is known of the input; without them usual sizes are tried.
+    """
+    from analyzer.networks import ask  # as in `analyze`
+
+    return ask.networks(files, entry, argv, image, length)

@@ -36,7 +36,13 @@ def estimate(run: RunConfig, *, with_suggestions: bool = True) -> Estimate:
     model = choose_model(run)
     computed = computed_peak(run, model, cards)
     reasons = tuple(item for item in (model.reason, *_target_reasons(run, cards, computed)) if item)
-    answers = tuple(_answer(card, computed, run) for card in cards)
+    least = least_bytes(run, model, cards) if computed is None else None
+    if least is not None:
+        reasons = (
+            *reasons,
+            f"at least {least / GIB:.2f} GiB for the parameters that are known, whatever the rest needs",
+        )
+    answers = tuple(_answer(card, computed, run, least) for card in cards)
     verdict = overall([answer.verdict for answer in answers])
     result = Estimate(
         verdict=verdict,
@@ -106,11 +112,22 @@ def computed_peak(run: RunConfig, model: ModelChoice, cards: tuple[hardware.Card
     return computed
 
 
-def _answer(card: hardware.Card, computed: Computed | None, run: RunConfig) -> TargetAnswer:
+def least_bytes(run: RunConfig, model: ModelChoice, cards: tuple[hardware.Card, ...]) -> int | None:
+    """The floor where there is no number: of a model of which only a part, or only the parameters, are known."""
+    if model.least is None:
+        return None
+    found = candidates.choices(run, (model.least,))
+    return compute(found, cards[0].architecture if cards else "").occupied.floor
+
+
+def _answer(card: hardware.Card, computed: Computed | None, run: RunConfig, least: int | None) -> TargetAnswer:
     usable = card.usable_bytes if card.is_supported else None
     gpus = run.num_gpus.value
     count = gpus if not isinstance(gpus, Unknown) else card.count
-    return TargetAnswer(card.label, count, usable, verdict_for(computed.occupied if computed else None, usable))
+    verdict = verdict_for(computed.occupied if computed else None, usable)
+    if least is not None and usable is not None and least > usable:
+        verdict = "exceeds"
+    return TargetAnswer(card.label, count, usable, verdict)
 
 
 def _with_count(run: RunConfig) -> RunConfig:
@@ -154,6 +171,8 @@ def _unknowns(run: RunConfig, model: ModelChoice, computed: Computed | None) -> 
     open_choices = [name for name, choice in found.items() if choice.is_open]
     if found and found["facts"].typical.kind == "vit":
         open_choices = ["image size" if name == "seq_len" else name for name in open_choices]
+    if found and found["facts"].typical.local is not None:
+        open_choices = ["input size" if name == "facts" else name for name in open_choices]
     lines = [_READABLE.get(name, name) for name in open_choices if _WORDS.get(name, name) not in reasons]
     lines += reasons.values()
     lines += [f"{name}: {reason}" for name, reason in run.not_understood]

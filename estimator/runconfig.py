@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from analyzer.errors import InputError
+from estimator.models.local import LocalNet
 from estimator.sourced import Origin, Sourced, Unknown
 from estimator.units import GIB
 from estimator.vocabulary import NOTES, Word, word_for_field
@@ -29,6 +30,7 @@ class RunConfig:
     params: Sourced[int] = UNSET
     category: Sourced[str] = UNSET
     arch: Sourced[Mapping[str, int | bool]] = UNSET
+    network: Sourced[LocalNet] = UNSET
     task: Sourced[str] = UNSET
     micro_batch: Sourced[int] = UNSET
     grad_accum: Sourced[int] = UNSET
@@ -217,4 +219,6 @@ def _plain(name: str, value: Any) -> Any:
         return round(value / GIB, 4)
     if isinstance(value, tuple):
         return list(value)
+    if isinstance(value, LocalNet):
+        return value.to_document()
     return dict(value) if isinstance(value, Mapping) else value

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from estimator.models.local import parse as parse_network
 from estimator.units import parse_memory, parse_params
 
 Parser = Callable[[object], Any]
@@ -200,6 +201,8 @@ WORDS: tuple[Word, ...] = (
          help="number of parameters in billions"),
     Word(name="category", parse=_name, schema=_STRING, help="kind of model where the id does not say it"),
     Word(name="arch", parse=_arch, schema={"type": ["object", "null"]}, help="layer counts and widths"),
+    Word(name="network", parse=parse_network, schema={"type": ["object", "null"]},
+         help="a network that the repository defines, as `preflight launches` counts it"),
     Word(name="task", **_choice(TASKS, _TASK_SPELLINGS), help="train, infer or generate", options=("--mode",),
          aliases=("mode",)),
     Word(name="micro_batch", **_number(1, 2**20), help="samples per device and forward pass",

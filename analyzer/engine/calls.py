@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from analyzer.engine import activations, padding, weights
+from analyzer.engine.built import building
 from analyzer.engine.events import Loop
 from analyzer.engine.forward import Forwards
 from analyzer.engine.graphs import device_of
@@ -158,7 +159,8 @@ class Calls(Forwards):
         self.saw(cls.node.name, args, at, state)
         ref = self.create("instance", at, kind, f"a `{cls.node.name}` is created here", cls=cls)
         self.empty(ref, state)
-        self.construct(cls, ref, args, at, state)
+        with building(self, cls, ref, args, state):
+            self.construct(cls, ref, args, at, state)
         note_unregistered(self, cls, ref, state)
         return ref
 

@@ -28,7 +28,7 @@ def binary(op: str, left: object, right: object) -> object:
     try:
         if op == "**":
             result = _power(left, right)
-        elif op == "<<" or (op == "*" and not (_is_number(left) and _is_number(right))):
+        elif op == "<<" or (op in "*%" and not (_is_number(left) and _is_number(right))):  # ``"%999999999d" % 1``
             raise NotConstant
         else:
             result = _BINARY[op](left, right)

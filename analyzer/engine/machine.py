@@ -23,6 +23,7 @@ from analyzer.records import dataclass
 from analyzer.syntax import ir
 
 if TYPE_CHECKING:
+    from analyzer.engine.built import Built
     from analyzer.project import Project
 
 _NEW = tuple.__new__
@@ -83,7 +84,7 @@ class Machine(ABC):
     is_dry = False
     """Inside a method of a module that was given random or constant numbers."""
 
-    def __init__(self, project: Project, knowledge: Knowledge, budget: int) -> None:
+    def __init__(self, project: Project, knowledge: Knowledge, budget: int) -> None:  # noqa: PLR0915  one line each
         self.project = project
         self.knowledge = knowledge
         self.steps_left = budget
@@ -120,6 +121,8 @@ class Machine(ABC):
         """The file that is analysed: functions of other files get less of the budget."""
         self.argv: Sequence[tuple[str, Any]] = ()
         self.wanted: frozenset[str] = frozenset()
+        self.built: dict[ObjectId, Built] = {}
+        self.under_construction: list[ObjectId] = []
         self.frozen_under: dict[Site, tuple[Guard, ...]] = {}
         """Where parameters were frozen, and under which conditions."""
         self.has_optimizer = self.is_cut = False

@@ -69,7 +69,7 @@ def _terms(result: Estimate) -> str:
 
 
 def _inputs(result: Estimate) -> str:
-    lines = [part for line in result.inputs for part in _input(line.name, _shown(line.value), line.origin)]
+    lines = [part for line in result.inputs for part in _input(line.name, shown(line.value), line.origin)]
     if result.unknowns:
         text = "not known (the interval covers it): " + "; ".join(result.unknowns)
         lines += _wrap(text, subsequent_indent="  ")
@@ -88,5 +88,9 @@ def _wrap(text: str, *, initial_indent: str = "", subsequent_indent: str = "") -
     )
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
+    """An input's value; of a network of the repository its name and the inputs that fit it."""
+    if isinstance(value, dict) and "passes" in value:
+        shapes = ["x".join(map(str, each["shape"])) for each in value["passes"]]
+        return f"{value['name']}, {value['params']:,} parameters" + (f", on {' or '.join(shapes)}" if shapes else "")
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -84,6 +84,8 @@ def choices(run: RunConfig, readings: tuple[ModelFacts, ...]) -> Choices:
         "repeats_keys": _fixed(False),
         "keeps_quantized_inputs": _fixed(False),
     }
+    if readings[0].local is not None:  # the repository's own forward pass says how
+        found |= {"attention": _fixed("eager"), "shifts_logits": _fixed(False), "loss_impl": _fixed("full")}
     if is_training and any(facts.activation == "gelu_new" for facts in readings):
         found["is_activation_fused"] = Choice(
             False, (False, True), is_even=True
@@ -167,6 +169,8 @@ def _shape(run: RunConfig, facts: ModelFacts, is_training: bool) -> Choices:
             "micro_batch": _choose(run.micro_batch, batch, batch),
             "seq_len": _fixed(1),
         }
+    if facts.local is not None:
+        return {"micro_batch": _choose(run.micro_batch, batch, batch), "seq_len": _fixed(1)}
     if facts.kind == "dit":
         return {**_latent(run, facts), "micro_batch": _choose(run.micro_batch, batch, batch)}
     if facts.kind == "vit":

@@ -153,7 +153,7 @@ class Setup:
         if not self.is_training:
             return 0
         if self.method == "full":
-            return self.device_params
+            return max(self.device_params - self.facts.frozen, 0)
         if self.method == "freeze":
             return 2 * self.facts.hidden
         return self.lora_params if self.method in ("lora", "qlora") else self.facts.params // 1000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from estimator.memory import activations, collectives, generation, images, loss, runtime, weights
+from estimator.memory import activations, collectives, generation, images, local, loss, runtime, weights
 from estimator.memory.setup import Setup
 from estimator.report import Moment, Term
 
@@ -12,7 +12,9 @@ from estimator.report import Moment, Term
 @lru_cache(maxsize=2048)
 def timeline(setup: Setup) -> tuple[Moment, ...]:
     """Every moment of a run in order. Terms of zero bytes are left out."""
-    if setup.facts.image_net is not None:
+    if setup.facts.local is not None:
+        moments = _training_locally(setup) if setup.is_training else _locally_alone(setup)
+    elif setup.facts.image_net is not None:
         moments = _training_on_images(setup) if setup.is_training else _images_alone(setup)
     else:
         moments = _training(setup) if setup.is_training else _inference(setup)
@@ -80,6 +82,28 @@ def _training_on_images(setup: Setup) -> list[tuple[str, list[Term]]]:
 def _images_alone(setup: Setup) -> list[tuple[str, list[Term]]]:
     held = [weights.weights(setup), runtime.workspace(setup)]
     return [("model load", held), ("forward", [*held, images.passing(setup), images.outputs(setup)])]
+
+
+def _training_locally(setup: Setup) -> list[tuple[str, list[Term]]]:
+    model, state, scratch = weights.weights(setup), weights.optimizer_state(setup), runtime.workspace(setup)
+    held, grads = [model, state, scratch, collectives.buckets(setup)], weights.gradients(setup)
+    is_early = setup.keeps_gradients or setup.grad_accum > 1
+    forward = [*held, *([grads] if is_early else []), local.kept(setup), local.weight_copies(setup),
+               collectives.gathered(setup)]  # fmt: skip
+    read = local.outputs(setup)
+    return [
+        ("model load", [model, collectives.unsharded_weights(setup), scratch]),
+        ("forward end", [*forward, read, local.passing(setup)]),
+        ("loss backward", [*forward, read, local.loss_temporaries(setup)]),
+        ("deepest backward", [*forward, local.working(setup)]),
+        ("backward end", [*held, grads, local.passing(setup)]),
+        ("optimizer step", [*held, grads, weights.step_temporaries(setup)]),
+    ]
+
+
+def _locally_alone(setup: Setup) -> list[tuple[str, list[Term]]]:
+    held = [weights.weights(setup), runtime.workspace(setup)]
+    return [("model load", held), ("forward", [*held, local.passing(setup), local.outputs(setup)])]
 
 
 def _activation_terms(setup: Setup) -> tuple[Term, Term]:

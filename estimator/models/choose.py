@@ -12,10 +12,12 @@ from estimator.models.facts import (
     from_arch,
     is_listed,
     nearest_models,
+    of_network,
     params_of,
     rough_model,
     transformers_near,
 )
+from estimator.models.local import NOTHING, LocalNet
 from estimator.runconfig import RunConfig
 from estimator.sourced import Unknown
 
@@ -27,21 +29,29 @@ _NO_PROGRAM = ("3d", "vision", "speech", "audio")
 
 @dataclass(frozen=True, slots=True)
 class ModelChoice:
-    """`readings` holds the plausible shapes, the likeliest first; empty means no number, and `reason` says why."""
+    """`readings` holds the plausible shapes, the likeliest first; empty means no number, and `reason` says why. Then
+    `least` may hold what is known all the same: it has a floor."""
 
     readings: tuple[ModelFacts, ...]
     id: str | None
     params: int | None
     source: str
     reason: str = ""
+    least: ModelFacts | None = None
 
 
 def choose_model(run: RunConfig) -> ModelChoice:
     """By id, then by spelled-out shape, then by size alone."""
     name = None if isinstance(run.model.value, Unknown) else run.model.value
-    category = "" if isinstance(run.category.value, Unknown) else run.category.value
+    if name is None and not isinstance(run.network.value, Unknown):
+        return _local(run, run.network.value)
+    return _public(run, name)
+
+
+def _public(run: RunConfig, name: str | None) -> ModelChoice:
     if name is not None and find_model(name) is None and (facts := find_image_net(name)) is not None:
         return ModelChoice((facts,), name, facts.params, facts.source)
+    category = "" if isinstance(run.category.value, Unknown) else run.category.value
     if category.startswith(_NO_PROGRAM) and (name is None or find_model(name) is None):
         return ModelChoice((), name, None, "", f"{category} models have no layer program yet")
     params = None if isinstance(run.params.value, Unknown) else run.params.value
@@ -66,6 +76,30 @@ def choose_model(run: RunConfig) -> ModelChoice:
     source = f"size from {run.params.origin}; shape like public models of that size"
     near = transformers_near(size) if is_pixels else decoders_near(size)
     return ModelChoice(tuple(replace(item, id=name) for item in near), name, size, source)
+
+
+def _local(run: RunConfig, net: LocalNet) -> ModelChoice:
+    """A network of the repository, for the inputs that are possible."""
+    source = str(run.network.origin) if run.network.origin.path else f"{net.name}, as the repository builds it"
+    passes = net.passes
+    if not isinstance(run.image_size.value, Unknown):
+        passes = tuple(each for each in passes if each.image in (None, run.image_size.value))
+    if not isinstance(run.seq_len.value, Unknown):
+        passes = tuple(each for each in passes if each.length in (None, run.seq_len.value))
+    found = of_network(replace(net, passes=passes), source)
+    if net.is_partial:
+        reason = f"{net.name}: the parameters of some of its parts are not in the text"
+        return ModelChoice((), net.name, None, source, reason, _smallest(found))
+    if not passes:
+        reason = f"{net.name}: its parameters are known ({net.params:,}), what its forward pass keeps is not"
+        return ModelChoice((), net.name, net.params, source, reason, _smallest(found))
+    return ModelChoice(tuple(found), net.name, net.params, source)
+
+
+def _smallest(found: list[ModelFacts]) -> ModelFacts | None:
+    """What is there in any case: of several networks one, and of that one its parameters alone."""
+    least = min(found, key=lambda facts: facts.params)
+    return replace(least, local=NOTHING) if least.params else None
 
 
 def _unknown_model(name: str | None) -> str:

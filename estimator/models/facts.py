@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 from estimator.models import images
+from estimator.models.local import NOTHING, LocalNet, Pass
 from estimator.tables import number, rows
 
 _REQUIRED = ("hf_id", "family", "params_total", "layers", "hidden", "heads", "vocab", "source")
@@ -57,10 +58,12 @@ class ModelFacts:
     is_guessed: bool = False
     stored_as: str | None = None  # the quantisation its published weights have
     image_net: images.ImageNet | None = None  # a convolutional network, counted map by map
+    local: Pass | None = None  # a network of the repository, and what one sample's forward pass keeps of it
+    frozen: int = 0  # parameters that need no gradient
 
     def __hash__(self) -> int:
         """Over what tells models apart: readings are looked up by it many thousand times per suggestion."""
-        return hash((self.id, self.params, self.layers, self.hidden, self.ffn, self.vocab))
+        return hash((self.id, self.params, self.layers, self.hidden, self.ffn, self.vocab, self.local))
 
     @property
     def q_width(self) -> int:
@@ -114,6 +117,17 @@ def find_image_net(name: str) -> ModelFacts | None:
         id=name, kind="image", params=cost.params, layers=max(cost.blocks, 1), hidden=1, heads=1, kv_heads=1,
         head_dim=1, ffn=1, vocab=0, source=f"layer program: {images.describe(net)}", image_net=net,
     )  # fmt: skip
+
+
+def of_network(net: LocalNet, source: str) -> list[ModelFacts]:
+    """The facts of a network of the repository for each input that fits; one without a forward pass if none does."""
+    whole = ModelFacts(
+        id=None, kind="local", params=net.params, layers=max(net.layers, 1), hidden=1, heads=1, kv_heads=1, head_dim=1,
+        ffn=1, vocab=0, source=source, frozen=net.params - net.trained,
+        local=NOTHING,
+    )  # fmt: skip
+    found = [replace(whole, local=each) for each in net.passes] or [whole]
+    return found + [each for part in net.parts for each in of_network(part, source)]
 
 
 def _storage_of(name: str) -> str | None:

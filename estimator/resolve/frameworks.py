@@ -110,7 +110,8 @@ def _apply(site: CallSite, row: Mapping[str, Any], facts: Facts) -> None:
     for mark in row.get("marks", ()):
         facts.marks.setdefault(mark, place)
     for name, value in row.get("sets", {}).items():
-        facts.add(name, Sourced(value, place))
+        said = parsed(name, value) if isinstance(value, list) else value
+        facts.add(name, Sourced(said, place), int(row.get("rank", 0)))
     for rule in row.get("arguments", ()):
         values = _argument(site, rule)
         if "loader" in row.get("marks", ()) and rule["field"] == "micro_batch":

@@ -10,7 +10,7 @@ from analyzer import api as analyzer
 from analyzer.api import CallSite, Files, Known
 from analyzer.api import Origin as Place
 from estimator.launch.base import Arg
-from estimator.resolve import architectures, arguments, frameworks
+from estimator.resolve import architectures, arguments, frameworks, networks
 from estimator.resolve.command import option_pairs
 from estimator.resolve.frameworks import Facts, joined
 from estimator.resolve.versions import major_version
@@ -18,7 +18,7 @@ from estimator.runconfig import RunConfig
 from estimator.sourced import Origin, Sourced, Unknown
 
 _DIRECT = ("grad_accum", "seq_len", "optimizer", "quantization", "lora_rank", "lora_targets", "grad_checkpointing",
-           "attention", "compile", "sharding", "offload", "max_context")  # fmt: skip
+           "attention", "compile", "sharding", "offload", "max_context", "image_size")  # fmt: skip
 _COMPUTE = {
     ("fp32", "bf16"): "amp-bf16",
     ("fp32", "fp16"): "amp-fp16",
@@ -49,6 +49,8 @@ def script_facts(
         facts.add("weights_dtype", Sourced("fp32", replace(model[1], text="built from a configuration, in float32")), 1)
     if "hf_parser" in facts.marks:
         arguments.add_hf_options(facts, argv)
+    if "model" not in facts.marks and not facts.candidates("model"):
+        networks.add(facts, files, path, words)
     for name, value in (extra or {}).items():
         if not facts.candidates(name):
             facts.add(name, value)
@@ -89,11 +91,15 @@ def configs_from(facts: Facts, files: Files) -> tuple[RunConfig, ...]:
         return ()
     common: dict[str, Any] = dict(_fields(facts, files))
     built = facts.candidates("arch")
+    if local := facts.one("network"):
+        common["network"] = local
     if built:
         common["arch"] = built[0]
     models = _distinct(facts.candidates("model"))
     if not models:
         place = _nothing_said(facts, "")
+        if local is not None:
+            return (replace(RunConfig(), **common),)
         if built and built[0].is_known:
             return (replace(RunConfig(), **common),)
         unseen: Sourced[Any] = Sourced(Unknown("no call that loads a model by its id is in sight"), place)

@@ -1,0 +1,219 @@
+"""The networks that a script trains: what the interpreter saw of their construction, built and run as shapes."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from analyzer.api import Files, Network, Origin, Place
+from analyzer.engine import values as engine
+from analyzer.engine.built import MODULES, Built
+from analyzer.engine.optim_events import OptimizerMade
+from analyzer.engine.program import Program
+from analyzer.engine.sources import Sources
+from analyzer.knowledge.schema import knowledge
+from analyzer.networks.expressions import Frame
+from analyzer.networks.machine import Machine
+from analyzer.networks.survey import Survey, Wanted, surveyed
+from analyzer.networks.values import Class, External, Function, Gap, Instance, Missing, Partial, Space, Spent, Stuck
+from analyzer.networks.world import Globals
+from analyzer.notebooks.files import NotebookFiles
+from analyzer.pipeline import quiet_collector, seen_again
+from analyzer.project import Project
+from analyzer.syntax import ir
+
+MAX_NETWORKS = 8
+MAX_DEPTH = 8
+
+
+def networks(
+    files: Files,
+    entry: str,
+    argv: Sequence[tuple[str, Origin]],
+    image: tuple[int, int] | None,
+    length: int | None,
+) -> tuple[Network, ...]:
+    """See `analyzer.api.networks`."""
+    with quiet_collector():
+        tree = NotebookFiles(files)
+        sources = Sources(Project(tree))
+
+        def ask() -> tuple[Network, ...]:
+            program = Program(sources.project, knowledge(), sources)
+            program.argv, program.wanted = argv, frozenset({MODULES})
+            state = program.run_main(entry)
+            if not any(program.of(OptimizerMade)):
+                program.run_rest(entry, state)
+            bridge = Bridge(program, Machine(sources))
+            found = [bridge.survey(obj, Wanted(image, length)) for obj in trained(program)[:MAX_NETWORKS]]
+            return tuple(_said(each, sources, tree) for each in found)
+
+        return seen_again(ask)
+
+
+def _said(found: Survey, sources: Sources, tree: NotebookFiles) -> Network:
+    """The same with lines instead of numbers of nodes."""
+
+    def line(path: str, at: int) -> int:
+        if sources.units.get(path) is None:
+            return 0
+        span = sources.spans(path, {at}).get(at)
+        return tree.line(path, span.start.line) if span is not None else 0
+
+    def place(gap: Gap) -> Place:
+        return Place(gap.path, line(gap.path, gap.at), gap.reason)
+
+    return Network(
+        found.name, found.path, line(found.path, found.at), found.params, found.trained, found.largest, found.layers,
+        tuple(place(gap) for gap in found.gaps), found.passes, place(found.problem) if found.problem else None,
+    )  # fmt: skip
+
+
+def trained(program: Program) -> list[engine.ObjectId]:
+    """The modules whose parameters an optimizer holds, as the outermost modules they are part of."""
+    found: dict[engine.ObjectId, None] = {}
+    held = {obj for event in program.of(OptimizerMade) for obj in event.modules}
+    for obj in sorted(held):
+        built = program.built.get(obj)
+        while built is not None and built.parent is not None:
+            obj, built = built.parent, program.built.get(built.parent)
+        if built is not None or program.objects[obj].name.startswith("torch.nn."):
+            found[obj] = None
+    return list(found)
+
+
+class Bridge:
+    """From the interpreter's abstract values to what a constructor is run with."""
+
+    def __init__(self, program: Program, machine: Machine) -> None:
+        self.program = program
+        self.machine = machine
+        self._made: dict[engine.ObjectId, object] = {}
+
+    def survey(self, obj: engine.ObjectId, wanted: Wanted) -> Survey:
+        """One network, counted."""
+        built = self.program.built.get(obj)
+        made = self.module(obj) if built is not None else self._layer(obj, None, 0)
+        if isinstance(made, Instance):
+            return surveyed(self.machine, made, wanted)
+        reason = made.reason if isinstance(made, Missing) else "its constructor gives something else"
+        if built is None:
+            name = self.program.objects[obj].name.rpartition(".")[2]
+            return Survey(name=name, path="", at=0, gaps=(Gap(reason, "", 0),))
+        at = built.cls.node.at
+        return Survey(name=built.cls.node.name, path=built.cls.path, at=at, gaps=(Gap(reason, built.cls.path, at),))
+
+    def module(self, obj: engine.ObjectId, depth: int = 0) -> object:
+        """A module as it was constructed, each once."""
+        if obj in self._made:
+            return self._made[obj]
+        built = self.program.built.get(obj)
+        if built is None or depth > MAX_DEPTH:
+            return Missing(f"a `{self.program.objects[obj].name or 'module'}` is not in the repository")
+        self._made[obj] = Missing("a module that holds itself")
+        cls = self.class_of(built.cls)
+        args = [self.value(each, built, depth) for each in built.args]
+        keywords = {name: self.value(each, built, depth) for name, each in built.keywords}
+        if built.has_more:
+            keywords["**"] = Missing("arguments that are unpacked")
+        try:
+            self._made[obj] = self.machine.call(cls, args, keywords, Frame(self.home(built.cls.path)))
+        except Stuck as stuck:
+            self._made[obj] = Missing(stuck.reason, *(stuck.place or ("", 0)))
+        except (Spent, RecursionError):
+            self._made[obj] = Missing("its constructor takes too many steps to follow")
+        return self._made[obj]
+
+    def home(self, path: str) -> Globals:
+        found = self.machine.world.of_path(path)
+        assert found is not None
+        return found
+
+    def class_of(self, cls: engine.Class) -> object:
+        """The same class: by its name in its module, or made here for one inside a function."""
+        home = self.home(cls.path)
+        found = home.find(cls.node.name)
+        if isinstance(found, Class) and found.node is cls.node:
+            return found
+        return self.machine.world.make_class(cls.node, home, ())
+
+    def value(self, given: engine.Value, built: Built, depth: int = 0) -> object:
+        """What a name holds, where it is one thing."""
+        if len(given.cases) != 1:
+            return Missing("it may be one of several values", *self._place(given))
+        case = given.cases[0]
+        if depth > MAX_DEPTH:
+            return Missing("it is nested too deeply")
+        if isinstance(case, engine.Const):
+            return case.value
+        if isinstance(case, engine.Tuple):
+            return tuple(self.value(each, built, depth + 1) for each in case.items)
+        if isinstance(case, engine.External):
+            return External(case.name)
+        if isinstance(case, engine.Class):
+            return self.class_of(case)
+        if isinstance(case, engine.Func):
+            return self._function(case)
+        if isinstance(case, engine.Partial):
+            args = tuple(self.value(each, built, depth + 1) for each in case.args)
+            keywords = {name: self.value(each, built, depth + 1) for name, each in case.keywords}
+            return Partial(self.value(case.func, built, depth + 1), args, keywords)
+        if isinstance(case, engine.Ref):
+            return self._object(case, built, depth)
+        reason = case.reason if isinstance(case, engine.Unknown) else ""
+        return Missing(reason or "it is computed when the program runs", *self._place(case))
+
+    def _place(self, given: engine.Value) -> tuple[str, int]:
+        """Where a value was first seen."""
+        trace = given.trace or next((case.trace for case in given.cases if case.trace is not None), None)
+        if trace is None or self.program.sources.units.get(trace.site.path) is None:
+            return "", 0
+        return trace.site.path, trace.site.at
+
+    def _function(self, case: engine.Func) -> object:
+        if isinstance(case.node, ir.FunctionDef):
+            found = self.home(case.path).find(case.node.name)
+            if isinstance(found, Function) and found.node is case.node:
+                return found
+        return Missing("a function that is defined inside another")
+
+    def _object(self, ref: engine.Ref, built: Built, depth: int) -> object:
+        obj = self.program.objects[ref.obj]
+        if obj.kind == "Module":
+            return (
+                self.module(ref.obj, depth + 1) if ref.obj in self.program.built else self._layer(ref.obj, built, depth)
+            )
+        fields = built.held.get(ref.obj, ())
+        if obj.kind in ("list", "dict", "set"):
+            return self._container(obj.kind, fields, built, depth)
+        inner = {name: self.value(value, built, depth + 1) for name, value in fields}
+        if obj.cls is not None:
+            cls = self.class_of(obj.cls)
+            return Instance(cls, inner) if isinstance(cls, Class) else Missing("an object")
+        return Space(inner) if inner else Missing(f"a `{obj.name or obj.kind}` of a library")
+
+    def _container(self, kind: str, fields: tuple[tuple[str, engine.Value], ...], built: Built, depth: int) -> object:
+        made: dict[object, object] = {}
+        for name, value in fields:
+            try:
+                made[ast.literal_eval(name[1:-1])] = self.value(value, built, depth + 1)
+            except (ValueError, SyntaxError, TypeError):
+                return Missing("a container whose keys are not all in the text")
+        return made if kind == "dict" else list(made.values())
+
+    def _layer(self, number: engine.ObjectId, built: Built | None, depth: int) -> object:
+        """A layer of a library that is built outside of any class, each once."""
+        if number not in self._made:
+            obj = self.program.objects[number]
+            around = built or Built(_NOWHERE, (), (), {}, None, False)
+            given = [self.value(value, around, depth + 1) for name, value in obj.arguments if name.isdigit()]
+            keywords = {
+                name: self.value(value, around, depth + 1) for name, value in obj.arguments if not name.isdigit()
+            }
+            home = Globals("", (), self.machine.world)
+            name = obj.name or "a module"
+            self._made[number] = self.machine.call(External(name), given, keywords, Frame(home))
+        return self._made[number]
+
+
+_NOWHERE = engine.Class(ir.ClassDef(0, "", (), (), ()), "", 0)

@@ -1,0 +1,121 @@
+"""What autograd keeps of a forward pass, counted by tensor: a tensor that two operations need is kept once.
+
+Numbers, not bytes: the precision decides those. Which operand an operation keeps is torch's derivative formula for it
+(``tools/autograd/derivatives.yaml``); which operations autocast runs in fp32 is torch's list (docs, "CUDA Ops that can
+autocast to float32").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from analyzer.networks.values import DType, Tensor
+
+
+@dataclass(slots=True)
+class Tape:
+    """Counts of one forward pass of a whole batch.
+
+    `kept`: numbers kept where everything has one precision. `half` and `full`: under autocast, those kept in 16 and in
+    32 bits. `operands`: inputs of matmuls and convolutions with a trained weight, which no implementation can do
+    without. `indices`: int64 numbers. `masks`: bytes. `widest`: the largest tensor made.
+    """
+
+    kept: int = 0
+    half: int = 0
+    full: int = 0
+    operands: int = 0
+    indices: int = 0
+    masks: int = 0
+    widest: int = 0
+    is_recording: bool = True
+    is_training: bool = True
+    recomputed: int = 0
+    _made: list[Tensor] = field(default_factory=list)  # so that no identity is used twice
+
+    def result(
+        self, shape: Sequence[int], parts: Sequence[object], dtype: DType = "float", *, is_full: bool | None = None
+    ) -> Tensor:
+        """A new tensor made of `parts`. Without `is_full` it is fp32 under autocast if one of them is."""
+        tensors = [part for part in parts if isinstance(part, Tensor)]
+        is_grad = self.is_recording and dtype == "float" and any(part.needs_grad for part in tensors)
+        full = any(part.is_full for part in tensors) if is_full is None else is_full
+        made = Tensor(tuple(shape), dtype, is_grad=is_grad, is_full=full)
+        self.widest = max(self.widest, made.elements)
+        return made
+
+    def view(self, tensor: Tensor, shape: Sequence[int]) -> Tensor:
+        """The same numbers in another shape: kept once, whichever of the two is."""
+        return Tensor(tuple(shape), tensor.dtype, is_grad=tensor.needs_grad and self.is_recording,
+                      is_full=tensor.is_full, kept=tensor.kept)  # fmt: skip
+
+    def keep(self, tensor: Tensor) -> None:
+        """A backward needs the numbers of `tensor` as they are."""
+        if not self.is_recording or tensor.is_parameter:
+            return
+        if tensor.dtype == "int":
+            if "as it is" not in tensor.kept:
+                tensor.kept.add("as it is")
+                self.indices += tensor.elements
+            return
+        if "as it is" in tensor.kept:
+            return
+        tensor.kept.add("as it is")
+        self.kept += tensor.elements if "operand" not in tensor.kept else 0
+        if tensor.is_full:
+            self.full += tensor.elements
+        elif "operand" not in tensor.kept:
+            self.half += tensor.elements
+
+    def operand(self, tensor: Tensor, *, has_weight: bool) -> None:
+        """A matmul needs `tensor`, which autocast casts to 16 bits: a copy of its own where it was fp32."""
+        if not self.is_recording or tensor.is_parameter or tensor.dtype != "float":
+            return
+        if has_weight and "counted" not in tensor.kept:
+            tensor.kept.add("counted")
+            self.operands += tensor.elements
+        if tensor.is_full or not tensor.kept & {"operand", "as it is"}:
+            self.half += tensor.elements
+        if not tensor.kept & {"operand", "as it is"}:
+            self.kept += tensor.elements
+        tensor.kept.add("operand")
+
+    def mask(self, tensor: Tensor) -> None:
+        """One byte per number: where dropout dropped, where a condition held."""
+        if self.is_recording:
+            self.masks += tensor.elements
+
+    def positions(self, count: int) -> None:
+        """int64 positions: of maxima, of tokens."""
+        if self.is_recording:
+            self.indices += count
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Nothing is kept: ``no_grad``."""
+        before, self.is_recording = self.is_recording, False
+        try:
+            yield
+        finally:
+            self.is_recording = before
+
+    @contextmanager
+    def checkpointed(self, given: Sequence[object]) -> Iterator[None]:
+        """A part that backward runs again: of it only what it was given stays."""
+        before = (self.kept, self.half, self.full, self.operands, self.indices, self.masks)
+        yield
+        if not self.is_recording:
+            return
+        self.recomputed = max(self.recomputed, self.kept - before[0])
+        self.kept, self.half, self.full, self.operands, self.indices, self.masks = before
+        for each in given:
+            if isinstance(each, Tensor) and each.dtype == "float" and "input" not in each.kept:
+                each.kept.add("input")
+                self.kept += each.elements
+                self.operands += each.elements
+                if each.is_full:
+                    self.full += each.elements
+                else:
+                    self.half += each.elements

@@ -1,0 +1,240 @@
+"""Networks that a repository defines: counted as torch counts them, and never guessed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection
+from pathlib import PurePosixPath
+from textwrap import dedent
+
+import pytest
+
+from analyzer.api import Network, networks
+
+HEAD = """
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+"""
+TRAIN = """
+model = Net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+"""
+
+
+class Tree:
+    """Files in memory."""
+
+    def __init__(self, **files: str) -> None:
+        self.files = {f"{name}.py": dedent(text).encode() for name, text in files.items()}
+
+    def paths(self) -> Collection[str]:
+        return self.files
+
+    def read(self, path: str) -> bytes | None:
+        return self.files.get(str(PurePosixPath(path)))
+
+
+def one(text: str, **others: str) -> Network:
+    """The one network that a script trains."""
+    (found,) = networks(Tree(train=HEAD + dedent(text), **others), "train.py")
+    return found
+
+
+def net(init: str, forward: str) -> Network:
+    """A class with this constructor and this forward pass."""
+    body = "\n".join(f"        {line}" for line in dedent(init).strip().splitlines())
+    run = "\n".join(f"        {line}" for line in dedent(forward).strip().splitlines())
+    head = "class Net(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+    return one(f"{head}{body}\n    def forward(self, x):\n{run}\n{TRAIN}")
+
+
+def test_a_convolutional_network_counts_its_parameters_and_finds_the_size_that_fits() -> None:
+    found = net(
+        """
+        self.conv1 = nn.Conv2d(1, 32, 3, 1)
+        self.conv2 = nn.Conv2d(32, 64, 3, 1)
+        self.fc1 = nn.Linear(9216, 128)
+        self.fc2 = nn.Linear(128, 10)
+        """,
+        """
+        x = F.relu(self.conv1(x))
+        x = F.max_pool2d(F.relu(self.conv2(x)), 2)
+        x = F.relu(self.fc1(torch.flatten(x, 1)))
+        return F.log_softmax(self.fc2(x), dim=1)
+        """,
+    )
+    assert found.params == 1_199_882  # the number of PyTorch's MNIST example
+    assert [each.shape for each in found.passes] == [(1, 28, 28)]
+    kept = 28 * 28 + 26 * 26 * 32 + 24 * 24 * 64 + 12 * 12 * 64 + 128 + 10  # each input or result once
+    assert found.passes[0].kept == kept
+    assert found.passes[0].indices == 12 * 12 * 64
+    assert not found.gaps
+
+
+@pytest.mark.parametrize(
+    ("layer", "params"),
+    [
+        ("nn.Linear(10, 4, bias=False)", 40),
+        ("nn.Conv2d(8, 16, (3, 5), groups=4)", 16 * 2 * 15 + 16),
+        ("nn.ConvTranspose2d(8, 4, 2)", 8 * 4 * 4 + 4),
+        ("nn.LSTM(10, 20, num_layers=2, bidirectional=True)", 2 * (80 * 30 + 160) + 2 * (80 * 60 + 160)),
+        ("nn.GRU(10, 20)", 60 * 30 + 120),
+        ("nn.MultiheadAttention(64, 4)", 4 * 64 * 64 + 4 * 64),
+        ("nn.TransformerEncoder(nn.TransformerEncoderLayer(32, 4, 64), 3)", 3 * (4 * 1024 + 128 + 2 * 2048 + 96 + 128)),
+        ("nn.BatchNorm2d(7)", 14),
+        ("nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 1))", 25),
+        ("nn.ModuleList([nn.Linear(4, 4) for _ in range(5)])", 100),
+        ("nn.ModuleDict({'a': nn.Embedding(9, 3), 'b': nn.PReLU()})", 28),
+        ("nn.utils.weight_norm(nn.Conv1d(4, 6, 3))", 4 * 6 * 3 + 6 + 6),
+        ("nn.Parameter(torch.zeros(1, 5, 7))", 35),
+    ],
+)
+def test_each_layer_counts_what_torch_counts(layer: str, params: int) -> None:
+    assert net(f"self.part = {layer}", "return x").params == params
+
+
+def test_weights_that_are_tied_count_once() -> None:
+    found = net(
+        "self.a = nn.Embedding(100, 8)\nself.b = nn.Linear(8, 100, bias=False)\nself.b.weight = self.a.weight",
+        "return self.b(self.a(x))",
+    )
+    assert found.params == 800
+
+
+def test_modules_in_a_plain_list_are_no_parameters() -> None:
+    assert net("self.parts = [nn.Linear(4, 4)]\nself.kept = nn.Linear(2, 2)", "return x").params == 6
+
+
+def test_configuration_inheritance_other_files_and_arguments_are_followed() -> None:
+    found = one(
+        """
+        import argparse
+        from blocks import Base, Config, widths
+        parser = argparse.ArgumentParser()
+        parser.add_argument("--layers", type=int, default=3)
+        args = parser.parse_args()
+
+        class Net(Base):
+            def __init__(self, config, *, layers):
+                super().__init__(config)
+                self.blocks = nn.Sequential(*[nn.Linear(w, w) for w in widths(config.width, layers)])
+
+            def forward(self, x):
+                return self.blocks(super().forward(x))
+
+        model = Net(Config(width=8), layers=args.layers).cuda()
+        optimizer = torch.optim.AdamW(model.parameters())
+        """,
+        blocks="""
+        from dataclasses import dataclass
+        from torch import nn
+
+        @dataclass
+        class Config:
+            width: int
+            inputs: int = 4
+
+        class Base(nn.Module):
+            def __init__(self, config):
+                super().__init__()
+                self.first = nn.Linear(config.inputs, config.width)
+
+            def forward(self, x):
+                return self.first(x)
+
+        def widths(width, count):
+            return [width for _ in range(count)]
+        """,
+    )
+    assert (found.params, found.gaps) == (4 * 8 + 8 + 3 * (64 + 8), ())
+    assert found.passes[0].shape == (4,)
+
+
+def test_what_the_text_does_not_show_is_named_and_the_rest_counted() -> None:
+    found = one(
+        """
+        import timm
+        class Net(nn.Module):
+            def __init__(self, size):
+                super().__init__()
+                self.body = timm.create_model("resnet50")
+                self.head = nn.Linear(2048, 10)
+            def forward(self, x):
+                return self.head(self.body(x))
+        model = Net(7)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        """
+    )
+    assert found.params == 20_490
+    assert ["timm.create_model" in gap.reason for gap in found.gaps] == [True]
+    assert not found.passes
+
+
+def test_a_frozen_part_needs_no_gradient_and_keeps_nothing() -> None:
+    found = net(
+        """
+        self.body = nn.Linear(100, 50)
+        self.head = nn.Linear(50, 10)
+        for p in self.body.parameters():
+            p.requires_grad = False
+        """,
+        "return self.head(torch.relu(self.body(x)))",
+    )
+    assert (found.params, found.trained) == (5050 + 510, 510)
+    assert found.passes[0].kept == 50
+
+
+def test_checkpointed_parts_keep_their_inputs_alone() -> None:
+    part = "nn.Sequential(nn.Linear(64, 256), nn.GELU(), nn.Linear(256, 64))"
+    init = f"self.parts = nn.ModuleList([{part} for _ in range(4)])"
+    plain = net(init, "for part in self.parts:\n    x = x + part(x)\nreturn x")
+    saved = net(
+        init,
+        "for p in self.parts:\n    x = x + torch.utils.checkpoint.checkpoint(p, x, use_reentrant=False)\nreturn x",
+    )
+    assert plain.passes[0].kept == 4 * (64 + 256 + 256)
+    assert saved.passes[0].kept == 4 * 64
+    assert saved.passes[0].recomputed == 64 + 2 * 256
+
+
+def test_autocast_keeps_what_norms_and_softmax_compute_in_32_bits() -> None:
+    found = net(
+        "self.norm = nn.LayerNorm(64)\nself.first = nn.Linear(64, 64)\nself.second = nn.Linear(64, 64)",
+        "x = self.second(torch.tanh(self.first(x)))\nreturn F.softmax(self.norm(x), -1)",
+    )
+    one_pass = found.passes[0]
+    assert (one_pass.half, one_pass.full) == (2 * 64, 2 * 64)  # two matmul inputs; the norm's input and the softmax
+
+
+def test_two_networks_are_two() -> None:
+    tree = Tree(
+        train=HEAD
+        + """
+G = nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 784))
+D = nn.Sequential(nn.Linear(784, 32), nn.LeakyReLU(0.2), nn.Linear(32, 1))
+g = torch.optim.Adam(G.parameters())
+d = torch.optim.Adam(D.parameters())
+"""
+    )
+    assert [each.params for each in networks(tree, "train.py")] == [2080 + 25872, 25120 + 33]
+
+
+HOSTILE = {
+    "doubling lists": "x = [1]\nfor _ in range(200):\n    x = x + x\nself.a = nn.Linear(len(x), 1)",
+    "doubling by extend": "x = [1]\nfor _ in range(200):\n    x.extend(x)\nself.a = nn.Linear(len(x), 1)",
+    "towers of powers": "n = 9\nfor _ in range(50):\n    n = n ** n\nself.a = nn.Linear(n, 1)",
+    "an endless loop": "while True:\n    pass",
+    "an absurd layer": "self.a = nn.Linear(10 ** 9, 10 ** 9)",
+    "itself": "self.a = Net()",
+    "long strings": "s = 'a'\nfor _ in range(200):\n    s = s + s\nself.a = nn.Linear(len(s), 1)",
+    "nested loops": "for a in range(4000):\n    for b in range(4000):\n        c = a * b",
+}
+
+
+@pytest.mark.parametrize("init", HOSTILE.values(), ids=HOSTILE)
+def test_hostile_constructors_end_soon_with_a_reason(init: str) -> None:
+    begin = time.process_time()
+    found = net(init, "return x")
+    assert time.process_time() - begin < 20
+    assert found.gaps or not found.passes or found.params < 10**6

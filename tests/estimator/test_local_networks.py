@@ -1,0 +1,136 @@
+"""Networks that the repository defines, from the script to the verdict."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from textwrap import dedent
+
+import pytest
+
+from analyzer.errors import InputError
+from estimator.estimation import estimate
+from estimator.resolve.script import run_configs
+from estimator.runconfig import RunConfig
+from estimator.sourced import Origin, Sourced
+from tests.estimator.launch.trees import Tree
+
+HERE = Origin("test")
+SCRIPT = """
+import torch
+import torch.nn as nn
+from torchvision import transforms
+from torch.utils.data import DataLoader
+from data import images
+
+class Net(nn.Module):
+    def __init__(self, width=64):
+        super().__init__()
+        self.body = nn.Sequential(nn.Conv2d(3, width, 3, padding=1), nn.BatchNorm2d(width), nn.ReLU(inplace=True))
+        self.head = nn.Conv2d(width, 2, 1)
+
+    def forward(self, x):
+        return self.head(self.body(x))
+
+transform = transforms.Compose([transforms.RandomCrop(SIDE), transforms.ToTensor()])
+loader = DataLoader(images(transform), batch_size=16, shuffle=True)
+model = Net().cuda()
+optimizer = torch.optim.Adam(model.parameters())
+for x, y in loader:
+    optimizer.zero_grad()
+    nn.functional.cross_entropy(model(x), y).backward()
+    optimizer.step()
+"""
+
+
+def run_of(text: str, **others: str) -> RunConfig:
+    """The one run of a script."""
+    files: dict[str, str | bytes] = {"train.py": dedent(text), **{f"{name}.py": each for name, each in others.items()}}
+    (found,) = run_configs(Tree(files), "train.py", ())
+    return found
+
+
+def on(run: RunConfig, gpu: str) -> RunConfig:
+    """The same on a card."""
+    return replace(run, gpu=Sourced((gpu,), HERE))
+
+
+def test_the_bytes_are_those_of_the_forward_pass() -> None:
+    run = run_of(SCRIPT.replace("SIDE", "256"))
+    result = estimate(on(run, "T4"))
+    pixels = 256 * 256
+    kept = pixels * (3 + 64 + 64)  # the image, the convolution's result, and what the in-place ReLU left of the norm's
+    saved = next(term for term in result.terms if term.name == "saved activations")
+    assert saved.num_bytes == 16 * 4 * kept
+    assert result.model.params == 3 * 64 * 9 + 64 + 2 * 64 + 64 * 2 + 2
+    assert result.verdict == "fits"
+    assert any(line.name == "network" and line.origin.startswith("train.py:8") for line in result.inputs)
+
+
+def test_a_larger_crop_no_longer_fits() -> None:
+    result = estimate(on(run_of(SCRIPT.replace("SIDE", "4096")), "T4"))
+    assert result.verdict == "exceeds"
+    assert result.peak is not None
+    assert result.peak.floor > result.targets[0].usable_bytes  # type: ignore[operator]
+
+
+def test_a_size_that_nobody_wrote_is_not_called_a_fit() -> None:
+    run = run_of(SCRIPT.replace("transforms.RandomCrop(SIDE), ", "").replace("batch_size=16", "batch_size=64"))
+    result = estimate(on(run, "T4"))
+    assert result.verdict == "borderline"
+    assert "input size" in result.unknowns
+
+
+def test_it_survives_as_a_document() -> None:
+    run = run_of(SCRIPT.replace("SIDE", "128"))
+    again = RunConfig.from_document(run.to_document(), HERE)
+    assert again.network.value == run.network.value
+    assert estimate(again).peak == estimate(run).peak
+
+
+def test_parameters_alone_can_exceed_a_card() -> None:
+    text = """
+    import torch, torch.nn as nn, eyes
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.eyes = eyes.make()
+            self.table = nn.Linear(65536, 65536)
+        def forward(self, x):
+            return self.table(self.eyes(x))
+    model = Net()
+    optimizer = torch.optim.Adam(model.parameters())
+    model(1).sum().backward()
+    """
+    result = estimate(on(run_of(text), "T4"))
+    assert result.verdict == "exceeds"
+    assert result.peak is None
+    assert any("at least 6" in reason for reason in result.reasons)  # 65536 x 65536 x 16 B are 64 GiB
+    assert estimate(on(run_of(text), "B200")).verdict == "unknown"
+
+
+def test_networks_of_which_one_is_chosen_block_only_if_each_would() -> None:
+    text = """
+    import os, torch, torch.nn as nn
+    kind = os.environ["KIND"]
+    if kind == "small":
+        model = nn.Sequential(nn.Linear(10, 10))
+    else:
+        model = nn.Sequential(nn.Linear(65536, 65536))
+    optimizer = torch.optim.Adam(model.parameters())
+    model(1).sum().backward()
+    """
+    assert estimate(on(run_of(text), "T4")).verdict == "borderline"
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"name": "n"},
+        {"name": "n", "params": -1, "trained": 0, "largest": 0, "layers": 1},
+        {"name": "n", "params": 1, "trained": 0, "largest": 0, "layers": 1, "odd": 1},
+        {"name": "n", "params": 1, "trained": 0, "largest": 0, "layers": 1, "passes": [{"kind": "image"}]},
+    ],
+)
+def test_a_broken_network_of_a_document_is_named(document: object) -> None:
+    with pytest.raises(InputError, match="network"):
+        RunConfig.from_document({"network": document}, HERE)
