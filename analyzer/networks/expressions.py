@@ -290,10 +290,10 @@ class Expressions(ABC):
         if isinstance(value, dict):
             return list(value)
         if isinstance(value, str):
-            return list(value)[:MAX_ITEMS]
+            return list[object](value[:MAX_ITEMS])
         if isinstance(value, Instance) and value.items is not None:
             if value.cls.name.endswith("ModuleDict"):
-                return [*python.named_children(value)]
+                return list(python.named_children(value))
             return list(value.items)
         if isinstance(value, Tensor) and value.shape and value.shape[0] <= MAX_ITEMS:
             return [self.tape.result(value.shape[1:], [value], value.dtype) for _ in range(value.shape[0])]
