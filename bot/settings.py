@@ -122,7 +122,7 @@ def web_settings(environment: Mapping[str, str]) -> WebSettings:
         redis_url=redis_url(environment),
         webhook_secrets=tuple(secrets),
         app_id=int(app_id) if app_id.isdecimal() else None,
-        namespace=_namespace(environment),
+        namespace=namespace(environment),
         metrics_token=_strong("PREFLIGHT_METRICS_TOKEN", token) if token else None,
     )
 
@@ -135,7 +135,7 @@ def worker_settings(environment: Mapping[str, str]) -> WorkerSettings:
         raise InputError(f"GITHUB_API_URL: not an http(s) address: {api_url!r}")
     return WorkerSettings(
         redis_url=redis_url(environment),
-        namespace=_namespace(environment),
+        namespace=namespace(environment),
         app_id=_required(environment, "PREFLIGHT_APP_ID"),
         private_key=_key("PREFLIGHT_PRIVATE_KEY", _required(environment, "PREFLIGHT_PRIVATE_KEY")),
         previous_key=_key("PREFLIGHT_PRIVATE_KEY_PREVIOUS", previous) if previous else None,
@@ -190,7 +190,7 @@ def _times(environment: Mapping[str, str]) -> WorkerTimes:
     )
 
 
-def _namespace(environment: Mapping[str, str]) -> str:
+def namespace(environment: Mapping[str, str]) -> str:
     return environment.get("PREFLIGHT_NAMESPACE", "preflight")
 
 

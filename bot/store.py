@@ -113,6 +113,22 @@ class Keys:
         """zset sha -> time, PREFLIGHT_REPORT_DAYS: the reports of a pull request; the oldest go."""
         return f"{self.space}:reports:{repo_id}:{number}"
 
+    def traits(self, repo_id: int, number: int) -> str:
+        """string (JSON), 90 days: what sort of findings a pull request had, until it is closed and counted."""
+        return f"{self.space}:traits:{repo_id}:{number}"
+
+    def statistics(self, repo_id: int, month: str) -> str:
+        """hash [rule, framework, pattern, metric] -> count, 400 days: what became of findings. No code in it."""
+        return f"{self.space}:stats:{repo_id}:{month}"
+
+    def counted(self, repo_id: int, number: int) -> str:
+        """string (JSON), 400 days: what a pull request added to its month, to be replaced and never added twice."""
+        return f"{self.space}:counted:{repo_id}:{number}"
+
+    def counted_repositories(self) -> str:
+        """hash repository id -> name, 400 days after the last count."""
+        return f"{self.space}:stats-repositories"
+
     def what_if(self, digest: str) -> str:
         """string (JSON), one hour: the estimate of a run config that somebody changed on a page."""
         return f"{self.space}:whatif:{digest}"

@@ -60,7 +60,7 @@ def details(
         "num_findings": len(placed),
         "problems": [f"{item.path}:{item.line} {item.message}"[:_MAX_TEXT] for item in problems[:MAX_LISTED]],
         "rules": _rules({item.finding.rule for item in placed[:MAX_FINDINGS]}),
-        **_code(code),
+        **_code(code, texts),
         **_memory(memory),
     }
     return _bounded(document)
@@ -110,14 +110,16 @@ def _cell(cell: Any) -> list[int] | None:
     return [cell.number, cell.start.line] if cell else None
 
 
-def _code(code: Code | Failed) -> Document:
+def _code(code: Code | Failed, texts: Texts) -> Document:
     if isinstance(code, Failed):
         return {"code_failed": code.what, "num_files": 0, "possible": [], "suppressed": [], "skipped": []}
     return {
         "code_failed": None,
         "num_files": code.num_files,
         "possible": [_possible(item) for item in code.possible[:MAX_LISTED]],
-        "suppressed": [item.to_json() for item in code.suppressed[:MAX_LISTED]],
+        "suppressed": [
+            {**item.to_json(), "framework": framework(texts.text(item.path))} for item in code.suppressed[:MAX_LISTED]
+        ],
         "skipped": [_skipped(item) for item in code.skipped[:MAX_LISTED]],
     }
 

@@ -24,7 +24,8 @@ _NOTE = re.compile(rf"^> [^\n]* {re.escape(_CLOSED)}\n+", re.MULTILINE)
 class Thread:
     """A thread that a comment of ours began. `id` and `comment_id` are GraphQL's.
 
-    `resolved_by_person`: somebody pressed *Resolve*. `has_reply`: a person said more in it than a command to us.
+    `resolved_by_person`: somebody pressed *Resolve*. `has_reply`: a person said more in it than a command to us. `up`
+    and `down` are reactions to the comment, where they were asked for.
     """
 
     id: str
@@ -36,6 +37,8 @@ class Thread:
     resolved_by_person: bool = False
     is_minimized: bool = False
     has_reply: bool = False
+    up: int = 0
+    down: int = 0
 
     @property
     def fingerprint(self) -> str | None:

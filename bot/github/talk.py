@@ -29,9 +29,11 @@ MAX_CHANGES = 100
 _PAGE = "first: 100, after: "
 _PULL = """query($owner: String!, $name: String!, $number: Int!, $threads: String, $comments: String) {
   repository(owner: $owner, name: $name) { pullRequest(number: $number) { %s } } }"""
+_REACTIONS = "reactionGroups { content users { totalCount } }"
 _THREADS = f"""reviewThreads({_PAGE}$threads) {{ pageInfo {{ hasNextPage endCursor }} nodes {{
     id isResolved path line originalLine resolvedBy {{ login }}
-    comments(first: {_REPLIES}) {{ totalCount nodes {{ id body isMinimized author {{ __typename login }} }} }} }} }}"""
+    comments(first: {_REPLIES}) {{ totalCount nodes {{
+      id body isMinimized author {{ __typename login }} %s }} }} }} }}"""
 _COMMENTS = f"""comments({_PAGE}$comments) {{ pageInfo {{ hasNextPage endCursor }} nodes {{
     databaseId body author {{ __typename login }} }} }}"""
 
@@ -52,11 +54,12 @@ class Talks:
         self._owner, _, self._name = full_name.partition("/")
         self._login = login
 
-    def read(self, number: int) -> Talk:
+    def read(self, number: int, *, with_reactions: bool = False) -> Talk:
         """Everything of ours, through all pages of both lists at once."""
         threads: list[Thread] = []
         summary: Posted | None = None
-        for found in self._pages(number, {"reviewThreads": _THREADS, "comments": _COMMENTS}):
+        wanted = _THREADS % (_REACTIONS if with_reactions else "")
+        for found in self._pages(number, {"reviewThreads": wanted, "comments": _COMMENTS}):
             threads += self._threads(found.get("reviewThreads", ()))
             summary = summary or self._summary(found.get("comments", ()))
         return Talk(threads=tuple(threads), summary=summary)
@@ -101,6 +104,8 @@ class Talks:
                 resolved_by_person=bool(node["isResolved"]) and self._is_persons(node.get("resolvedBy")),
                 is_minimized=bool(first.get("isMinimized")),
                 has_reply=is_long or any(self._is_reply(answer) for answer in answers),
+                up=_reactions(first, "THUMBS_UP"),
+                down=_reactions(first, "THUMBS_DOWN"),
             )
 
     def _summary(self, nodes: Iterable[Mapping[str, Any]]) -> Posted | None:
@@ -147,6 +152,12 @@ class Talks:
                 if not is_done or (change.kind == "open" and change.thread.body != change.body):
                     left.append(change)
         return left
+
+
+def _reactions(node: Mapping[str, Any], content: str) -> int:
+    """How many people reacted so; 0 where reactions were not asked for."""
+    groups = node.get("reactionGroups") or ()
+    return sum(int(group["users"]["totalCount"]) for group in groups if group["content"] == content)
 
 
 _Step = tuple[str, str, dict[str, str]]  # mutation, its input's type, input

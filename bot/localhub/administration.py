@@ -5,11 +5,12 @@ Callers hold `Hub.lock`.
 
 from __future__ import annotations
 
-from bot.localhub import webhooks
+from bot.localhub import people, webhooks
 from bot.localhub.clock import now
 from bot.localhub.errors import Refusal
 from bot.localhub.model import Account, Installation, Permissions, Pull
 from bot.localhub.payloads import repos
+from bot.localhub.payloads.pushes import push_event
 from bot.localhub.service import Service
 
 
@@ -28,6 +29,23 @@ def suspend(service: Service, installation: Installation, sender: Account, *, is
 def _tell(service: Service, installation: Installation, action: str, sender: Account) -> None:
     payload = webhooks.installation_event(service.hub, installation, action, sender)
     service.dispatcher.tell("installation", installation, payload)
+
+
+def merge(service: Service, pull: Pull, sender: Account) -> str:
+    """Press *Merge*: a merge commit on the base branch, which must not have moved past the head's merge base."""
+    git, hub = pull.repo.git, service.hub
+    tip = git.branches()[pull.base_ref]
+    if pull.state != "open" or pull.is_draft or not git.is_ancestor(tip, pull.head_sha):
+        raise Refusal(405, "Pull Request is not mergeable")
+    date = now().strftime("%Y-%m-%dT%H:%M:%S+0000")
+    title = f"Merge pull request #{pull.number}"
+    sha = git.commit_tree(git.commit(pull.head_sha).tree, [tip, pull.head_sha], title, sender.login, date)
+    git.set_ref(f"refs/heads/{pull.base_ref}", sha)
+    pull.merged_at, pull.merged_by = now(), sender
+    people.change_state(service, pull, "closed", sender)
+    pushed = push_event(hub.urls, pull.repo, pull.base_ref, tip, sha, sender)
+    service.dispatcher.announce("push", pull.repo, pushed)
+    return sha
 
 
 def queue_for_merge(service: Service, pull: Pull, sender: Account) -> str:

@@ -76,6 +76,18 @@ class Thread:
         return _connection([_comment(item) for item in own], first, after, last)
 
 
+_CONTENTS = {
+    "+1": "THUMBS_UP",
+    "-1": "THUMBS_DOWN",
+    "laugh": "LAUGH",
+    "hooray": "HOORAY",
+    "confused": "CONFUSED",
+    "heart": "HEART",
+    "rocket": "ROCKET",
+    "eyes": "EYES",
+}
+
+
 def _comment(found: Comment) -> dict[str, Any]:
     is_review = isinstance(found, ReviewComment)
     body = {
@@ -87,6 +99,10 @@ def _comment(found: Comment) -> dict[str, Any]:
         "isMinimized": found.minimized_reason is not None,
         "minimizedReason": found.minimized_reason,
         "createdAt": stamp(found.created_at),
+        "reactionGroups": [
+            {"content": name, "users": {"totalCount": sum(one.content == content for one in found.reactions)}}
+            for content, name in _CONTENTS.items()
+        ],
     }
     return body | ({"path": found.path} if isinstance(found, ReviewComment) else {})
 

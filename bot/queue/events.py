@@ -12,8 +12,9 @@ from bot.core.plan import CHECK_NAMES, MEMORY_CHECK
 from bot.errors import InputError
 from bot.github.auth import AppCredentials
 from bot.github.errors import Gone, Refused
-from bot.github.gateway import Gateway
+from bot.github.gateway import Gateway, PullInfo
 from bot.intents import CheckPush, ClosePull, DropTokens, MergeGroup, Rerun, ReviewPull
+from bot.queue.counting import count_closed
 from bot.queue.endings import CANCELLED, DRAFT, SKIPPED, end, ending
 from bot.queue.logbook import Logbook
 from bot.queue.room import Room
@@ -27,7 +28,9 @@ def close(room: Room, document: dict[str, Any], delivery: str, log: Logbook) -> 
     intent = intents.from_json(document)
     assert isinstance(intent, ClosePull)
     newest = room.claims.generation(intent.repo_id, intent.number)
-    if _is_wanted(room.gateway(intent.installation_id, intent.repo_id, intent.full_name), intent):
+    gateway = room.gateway(intent.installation_id, intent.repo_id, intent.full_name)
+    pull = _pull(gateway, intent.number)
+    if pull is not None and pull.is_open and not (intent.to_draft and pull.is_draft):
         log.note(reopened=True)
         return
     how = ending(SKIPPED, DRAFT) if intent.to_draft else ending(CANCELLED, "The pull request is closed")
@@ -42,16 +45,15 @@ def close(room: Room, document: dict[str, Any], delivery: str, log: Logbook) -> 
         ended = replace(record, ending=how)
         room.records.save(ended, time.time() + room.settings.times.sweep)
         end(room, room.gateway_of(ended), ended)
-    log.note(concluded=len(records))
+    counted = count_closed(room, gateway, intent, pull) if pull is not None and not intent.to_draft else 0
+    log.note(concluded=len(records), counted=counted)
 
 
-def _is_wanted(gateway: Gateway, intent: ClosePull) -> bool:
-    """Whether the pull request is open, and ready, again."""
+def _pull(gateway: Gateway, number: int) -> PullInfo | None:
     try:
-        pull = gateway.pull(intent.number)
+        return gateway.pull(number)
     except (Refused, Gone):
-        return False
-    return pull.is_open and not (intent.to_draft and pull.is_draft)
+        return None
 
 
 def rerun(room: Room, document: dict[str, Any], delivery: str, log: Logbook) -> None:

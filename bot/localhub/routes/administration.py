@@ -8,6 +8,7 @@ from bot.localhub import administration as acts
 from bot.localhub.errors import Refusal, not_found
 from bot.localhub.model import Installation
 from bot.localhub.payloads import checks, comments, people
+from bot.localhub.reactions import react
 from bot.localhub.routes import hub, json_body, service
 
 routes = Blueprint("administration", __name__, url_prefix="/_hub")
@@ -65,6 +66,26 @@ def runs(owner: str, repo: str, sha: str) -> Response:
     with hub().lock:
         found = hub().runs_on(hub().repository(owner, repo), sha)
         return jsonify([checks.run(hub(), run) for run in found])
+
+
+@routes.post("/repos/<owner>/<repo>/pulls/<int:number>/merge")
+def merge(owner: str, repo: str, number: int) -> Response:
+    body = json_body()
+    with hub().lock:
+        pull = hub().pull(hub().repository(owner, repo), number)
+        return jsonify({"sha": acts.merge(service(), pull, hub().account(body["user"]))})
+
+
+@routes.post("/comments/<int:comment_id>/reactions")
+def add_reaction(comment_id: int) -> tuple[Response, int]:
+    """A person's reaction to a comment of the conversation or of a thread."""
+    body = json_body()
+    with hub().lock:
+        found = hub().rows.issue_comments.get(comment_id) or hub().rows.review_comments.get(comment_id)
+        if found is None:
+            raise not_found()
+        made, _ = react(hub(), found, hub().account(body["user"]), body["content"])
+        return jsonify(comments.reaction(hub(), made)), 201
 
 
 @routes.get("/comments/<int:comment_id>/reactions")

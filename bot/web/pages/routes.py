@@ -10,7 +10,7 @@ from bot.pages.settings import PageSettings
 from bot.render.pages import style_sheet
 from bot.settings import WebSettings
 from bot.store import Client, Keys
-from bot.web.pages import headers, login, reports, setup
+from bot.web.pages import headers, login, reports, setup, stats
 from bot.web.pages.context import Busy, busy, make_context, message, no_redis, not_found
 from bot.web.pages.github import GitHub, GitHubAway
 from bot.web.pages.sessions import Sessions
@@ -30,6 +30,7 @@ def install(
     for routes in (
         setup.blueprint(context, web, sessions),
         reports.blueprint(context, sessions),
+        stats.blueprint(context, sessions),
         login.blueprint(context, github, sessions),
     ):
         routes.register_error_handler(redis.RedisError, lambda error: no_redis())

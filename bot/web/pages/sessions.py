@@ -60,6 +60,18 @@ class Sessions:
         self._save(found)
         return answer
 
+    def find(self, full_name: str) -> int | None:
+        """The id of a repository that the person can read. Raises `GitHubAway`."""
+        found = self._load()
+        if found is None:
+            return None
+        try:
+            with self._context.slow():
+                return self._github.find(found["token"], full_name)
+        except NoLonger:
+            self.forget()
+            return None
+
     def start(self, answer: Response, token: str, login: str, seconds: int) -> None:
         """Log somebody in. The name of the session is new: one that somebody planted is worth nothing."""
         self.forget()

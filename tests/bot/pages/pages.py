@@ -162,6 +162,6 @@ def acting(page: str) -> list[str]:
         faults += [f"{tag} {name}" for name in attributes if name.startswith("on") or name in {"style", "srcdoc"}]
         for name in ("href", "src", "action", "xlink:href", "formaction"):
             target = attributes.get(name)
-            if target is not None and not target.startswith(("/", "#", "https://github.com/", "data:,")):
+            if target is not None and not target.startswith(("/", "#", "?", "https://github.com/", "data:,")):
                 faults.append(f"{tag} {name}={target}")
     return faults
