@@ -1,7 +1,8 @@
 """Which line of the diff a finding is said at: its own, or that of the change which causes it.
 
 A pull request can make an old line wrong: it removes a `detach()` further up, or changes what a name is bound to. Such
-a finding is anchored on the step of its evidence that the pull request adds, where there is one, and says so.
+a finding is anchored on the step of its evidence that the pull request adds, where there is one, and says so. Where no
+step is added and its own line is not shown, it stands in the part of the diff that its evidence passes through.
 """
 
 from __future__ import annotations
@@ -25,10 +26,14 @@ class Anchor:
     line: int
     is_touched: bool = True
     cause: Evidence | None = None
+    is_beside: bool = False
+    """Not on a step of the evidence, but in a part of the diff that it passes through."""
 
     def is_at_cause(self, finding: Finding) -> bool:
         """Whether the comment stands elsewhere than the fault."""
-        return self.cause is not None and (self.path, self.line) == (self.cause.path, self.cause.line)
+        return self.is_beside or (
+            self.cause is not None and (self.path, self.line) == (self.cause.path, self.cause.line)
+        )
 
 
 class Anchors:
@@ -48,7 +53,19 @@ class Anchors:
         cause = next((step for step in finding.evidence if step.line in self._added.get(step.path, ())), None)
         if cause is not None:
             return Anchor(path=cause.path, line=cause.line, is_touched=False, cause=cause)
-        return None if own is None else Anchor(path=own.path, line=own.line, is_touched=False)
+        if own is not None:
+            return Anchor(path=own.path, line=own.line, is_touched=False)
+        return next((found for step in finding.evidence if (found := self._beside(step))), None)
+
+    def _beside(self, step: Evidence) -> Anchor | None:
+        """Where the evidence passes through a part of the diff: the line added there that is nearest to it."""
+        lines = self.lines.get(step.path, {})
+        hunk = lines.get(("RIGHT", step.line))
+        if hunk is None:
+            return None
+        added = [line for line in self._added[step.path] if lines.get(("RIGHT", line)) == hunk]
+        line = min(added, key=lambda number: (abs(number - step.line), number), default=step.line)
+        return Anchor(path=step.path, line=line, is_touched=False, is_beside=True)
 
     def _own(self, finding: Finding) -> Anchor | None:
         lines = self.lines.get(finding.path, {})

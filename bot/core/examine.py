@@ -11,6 +11,7 @@ from analyzer.api import Files, Options
 from analyzer.findings import Confidence, Finding, Report, Skipped, Suppressed
 from bot.core import baseline
 from bot.core.config import Config
+from bot.core.dependents import dependents
 from bot.core.introduced import added_suppressions, introduced
 from bot.core.review_input import ReviewInput, WithoutFiles
 from bot.errors import InputError
@@ -35,13 +36,18 @@ class Engines:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Code:
-    """What the analyzer says. `possible` are findings below the wanted confidence; `num_files` were looked at."""
+    """What the analyzer says. `possible` are findings below the wanted confidence.
+
+    `num_files` changed files were looked at, and `num_around` unchanged ones that import them; `unseen` could not be.
+    """
 
     findings: tuple[Finding, ...] = ()
     possible: tuple[Finding, ...] = ()
     skipped: tuple[Skipped, ...] = ()
     suppressed: tuple[Suppressed, ...] = ()
     num_files: int = 0
+    num_around: int = 0
+    unseen: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +104,8 @@ def _code(given: ReviewInput, engines: Engines) -> Code:
     config = given.config
     options = Options(select=config.select, ignore=config.ignore, min_confidence=Confidence.POSSIBLE)
     head_tree = WithoutFiles(given.head, given.skip)
-    head = engines.analyze(head_tree, targets, options) if targets else _NOTHING
+    around = _around(given, head_tree)
+    head = engines.analyze(head_tree, [*targets, *around], options) if targets or around else _NOTHING
     base = _at_base(head, given.base, moved, options, engines)
     new = _unknown(introduced(head, base, head_tree.read, given.base.read, moved), given, head_tree, moved)
     new = [_with_severity(item, config) for item in new if not config.ignores(item.rule, item.path)]
@@ -107,8 +114,18 @@ def _code(given: ReviewInput, engines: Engines) -> Code:
         possible=tuple(item for item in new if item.confidence.rank < config.min_confidence.rank),
         skipped=left_out + tuple(item for item in head.skipped if item.path in targets),
         suppressed=added_suppressions(head, base, moved),
-        num_files=head.num_files + len(left_out),
+        num_files=len(targets) + len(left_out),
+        num_around=len(around),
+        unseen=tuple({item.path for item in head.skipped} | given.skip.keys()),
     )
+
+
+def _around(given: ReviewInput, head: Tree) -> list[str]:
+    """Unchanged files that import what changed: what is new in them, a changed line causes."""
+    changed = {file.path for file in given.snapshot.changed_files if file.status != "unchanged"}
+    changed |= {file.previous_path for file in given.snapshot.changed_files if file.previous_path}
+    programs = {path for path in changed if path.endswith((".py", ".ipynb"))}
+    return [path for path in dependents(head, programs) if given.config.reviews(path)] if programs else []
 
 
 def _unknown(new: Sequence[Finding], given: ReviewInput, head: Files, moved: Mapping[str, str]) -> Sequence[Finding]:

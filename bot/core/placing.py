@@ -146,7 +146,7 @@ class _Desk:
             path, start, line = finding.path, change.start_line, change.line
         elif change is not None and anchor.is_at_cause(finding):
             change = NoSuggestion("the change is elsewhere than this line")
-        here = Anchor(path=path, line=line, is_touched=anchor.is_touched, cause=anchor.cause)
+        here = replace(anchor, path=path, line=line)
         return ReviewComment(
             path=path,
             line=line,

@@ -85,7 +85,7 @@ def _heard(code: Code | Failed, placed: Iterable[Placed]) -> Code | Failed:
 def _ledger_after(given: ReviewInput, code: Code | Failed, memory: Memory | Failed, placed: Iterable[Placed]) -> Ledger:
     """The ledger with what this review saw. Where nobody looked nothing is called fixed."""
     head = given.snapshot.head_sha
-    unseen = [item.path for item in code.skipped] if isinstance(code, Code) else []
+    unseen = code.unseen if isinstance(code, Code) else ()
     rules = [*(("*",) if isinstance(code, Failed) else ()), *(("PF501",) if isinstance(memory, Failed) else ())]
     if given.snapshot.is_cut:
         rules = ["*", "PF501"]

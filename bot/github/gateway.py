@@ -34,6 +34,8 @@ from bot.store import HOUR, Client, Keys
 
 MAX_FILES = 3_000
 """GitHub lists no more files of a pull request."""
+_COMPARED_FILES = 300
+"""GitHub lists no more files of a comparison."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,14 +157,17 @@ class Gateway:
         pulls = self._api.pages(f"{self._repo}/pulls", {"state": "open", "sort": "updated", "direction": "desc"}, 1_000)
         return [int(pull["number"]) for pull in pulls if pull["head"]["sha"] == sha]
 
-    def files(self, number: int) -> tuple[ChangedFile, ...]:
-        """The changed files, at most `MAX_FILES`."""
-        return tuple(_file(entry) for entry in self._api.pages(f"{self._repo}/pulls/{number}/files", limit=MAX_FILES))
+    def changes(self, pull: PullInfo) -> tuple[str, tuple[ChangedFile, ...]]:
+        """The commit that base and head have in common, and the changed files, at most `MAX_FILES`.
 
-    def merge_base(self, base_sha: str, head_sha: str) -> str:
-        """The commit that both have; a fork's head resolves through the base repository."""
-        answer = self._api.get(f"{self._repo}/compare/{base_sha}...{head_sha}", {"per_page": 1})
-        return str(answer["merge_base_commit"]["sha"])
+        One request for most pull requests: a comparison lists up to 300 files, from the same merge base. A fork's head
+        resolves through the base repository. Where the two disagree in number, the pull request's own list holds.
+        """
+        answer = self._api.get(f"{self._repo}/compare/{pull.base_sha}...{pull.head_sha}", {"per_page": 1})
+        entries = list(answer.get("files") or ())
+        if len(entries) != pull.num_files or pull.num_files >= _COMPARED_FILES:
+            entries = list(self._api.pages(f"{self._repo}/pulls/{pull.number}/files", limit=MAX_FILES))
+        return str(answer["merge_base_commit"]["sha"]), tuple(map(_file, entries))
 
     def permission(self, login: str) -> str:
         """``admin``, ``write``, ``read`` or ``none`` (maintain counts as write, triage as read); asked once a job."""

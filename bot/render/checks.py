@@ -84,7 +84,8 @@ def code_texts(
         title += f"; {count(len(result.skipped), 'file')} not analysed"
     if problems:
         title += "; the configuration has problems"
-    looked = f"Looked at {count(result.num_files, 'changed Python file')} and compared with the merge base."
+    around = f" and {count(result.num_around, 'unchanged one')} that import them" if result.num_around else ""
+    looked = f"Looked at {count(result.num_files, 'changed Python file')}{around}, compared with the merge base."
     summary = [looked]
     if snapshot.is_cut:
         summary.append("GitHub lists at most 3,000 changed files: the rest was not looked at.")

@@ -46,6 +46,9 @@ def _elsewhere(finding: Finding, links: Links, anchor: Anchor | None) -> str:
     """That the pull request does not touch the line which is wrong, and what of it is to blame."""
     if anchor is None or anchor.is_touched:
         return ""
+    if anchor.is_beside:
+        place = links.line(finding.path, finding.line)
+        return f"What changes here appears to go wrong at {place}, which the pull request does not change."
     if anchor.is_at_cause(finding):
         return f"What this line changes goes wrong at {links.line(finding.path, finding.line)}, which is not changed."
     if anchor.cause is not None:

@@ -175,8 +175,7 @@ def read_pull(
     """
     if pull.is_draft and generation > 0:  # skipped without a look at its files; a command looks
         return ReviewInput(snapshot=_snapshot(pull, repo_id), head=MemoryTree({}), base=MemoryTree({}))
-    files = gateway.files(pull.number)
-    merge_base = gateway.merge_base(pull.base_sha, pull.head_sha)
+    merge_base, files = gateway.changes(pull)
     head = LazyTree(gateway.contents, pull.head_sha)
     base = LazyTree(gateway.contents, merge_base)
     before = {changed.previous_path or changed.path for changed in files}

@@ -32,7 +32,7 @@ def scene(stack: Stack, tmp_path: Path) -> Scene:
         {"kind": "status", "method": "POST", "path": "/check-runs$", "status": 502, "perform": True},
         {"kind": "status", "method": "POST", "path": "/check-runs$", "status": 500, "count": 2},
         {"kind": "lose", "method": "PATCH", "path": "/check-runs/"},
-        {"kind": "status", "path": "/pulls/1/files", "status": 401, "body": _UNAUTHORIZED},
+        {"kind": "status", "path": "/compare/", "status": 401, "body": _UNAUTHORIZED},
         {"kind": "status", "method": "POST", "path": "/pulls/1/reviews$", "status": 401, "body": _UNAUTHORIZED},
         {"kind": "status", "path": "/git/trees/", "status": 502, "count": 2},
         {"kind": "status", "path": "/compare/", "status": 503, "count": 6},

@@ -111,7 +111,7 @@ def test_check_reviews_again_and_answers_with_what_it_found(scene: Scene) -> Non
     assert findings(first) >= EXPECTED
     assert "no new comments" in scene.asked("/preflight check")
     assert [item["id"] for item in scene.seen()["review_comments"]] == [item["id"] for item in first["review_comments"]]
-    scene.fault(kind="delay", path="/pulls/1/files", seconds=4.0)
+    scene.fault(kind="delay", path="/compare/", seconds=4.0)
     number = len(scene.seen()["check_runs"])
     asked = scene.comment("/preflight check", "dana")
     scene.stack.hub.until(lambda: scene.seen()["check_runs"][number:], 60, "the review begins")

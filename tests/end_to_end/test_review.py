@@ -109,7 +109,7 @@ def test_a_second_push_that_fixes_one_bug_repeats_no_comment(scene: Scene) -> No
         {"kind": "lose", "method": "POST", "path": "/check-runs$"},
         {
             "kind": "status",
-            "path": "/pulls/1/files",
+            "path": "/compare/",
             "status": 429,
             "headers": {"Retry-After": "1"},
             "body": {"message": "You have exceeded a secondary rate limit"},
@@ -138,7 +138,7 @@ def test_a_bad_day_of_github_ends_in_one_review_and_two_conclusions(scene: Scene
 
 
 def test_a_newer_push_supersedes_the_older_work(scene: Scene) -> None:
-    scene.fault(kind="delay", path="/pulls/1/files", seconds=3.0)
+    scene.fault(kind="delay", path="/compare/", seconds=3.0)
     scene.open()
     old = scene.seen()["pull"]["head"]["sha"]
     scene.push({"README.md": "# trainer, again\n"})

@@ -309,6 +309,14 @@ def test_a_finding_on_an_unchanged_line_is_said_at_the_change_that_causes_it() -
     (comment,) = review(UNTOUCHED, _with_cause(1)).comments
     assert (comment.path, comment.line) == ("t.py", 1)
     assert "What this line changes goes wrong at [`t.py:2`]" in comment.body
+    far = given(
+        {"t.py": "b = 2\n\n\n\n\nx.append(loss)\n"},
+        {"t.py": "a = 1\n"},
+        {"t.py": "@@ -1,2 +1,3 @@\n-a = 1\n+b = 2\n \n "},
+    )
+    (comment,) = review(far, _with_cause(3)).comments
+    assert comment.line == 1
+    assert "What changes here appears to go wrong at [`t.py:6`]" in comment.body
     (comment,) = review(UNTOUCHED, _with_cause(2)).comments
     assert (comment.path, comment.line) == ("t.py", 2)
     assert "The pull request does not change this line; something" in comment.body
@@ -368,3 +376,31 @@ def test_a_renamed_file_keeps_its_comments_although_every_push_before_added_it()
     again = review(moved, ENGINES)
     assert again.comments == ()
     assert sorted(again.standing) == sorted(first.standing)
+
+
+def test_what_a_change_breaks_in_a_file_that_it_does_not_touch_is_said_at_the_change() -> None:
+    """The rule of this test: ``append(loss)`` in a file whose helper does not detach."""
+
+    def across(files: Files, targets: Sequence[str], options: Options | None) -> Report:
+        report = analyze(files, [path for path in targets if path != "helper.py"], options)
+        is_broken = b"detach" not in (files.read("helper.py") or b"")
+        why = (Evidence("helper.py", 2, 0, "the loss keeps its graph here"),)
+        found = [replace(item, evidence=why, fix=None) for item in report.findings] if is_broken else []
+        return replace(report, num_files=len(targets), findings=tuple(found))
+
+    train = "from helper import compute\nx.append(loss)\n"
+    good, bad = "def compute():\n    return loss.detach()\n", "def compute():\n    return loss\n"
+    patch = "@@ -1,2 +1,2 @@\n def compute():\n-    return loss.detach()\n+    return loss"
+    other = "import os\nx.append(loss)\n"
+    asked = given(
+        {"train.py": train, "helper.py": bad, "other.py": other},
+        {"train.py": train, "helper.py": good, "other.py": other},
+        {"helper.py": patch},
+    )
+    plan = review(asked, Engines(analyze=across, affected=nothing, impact_finding=no_finding))
+    (comment,) = plan.comments
+    assert (comment.path, comment.line) == ("helper.py", 2)
+    assert "goes wrong at [`train.py:2`]" in comment.body
+    assert "1 changed Python file and 1 unchanged one that import them" in plan.checks[0].summary
+    assert plan.posted is not None
+    assert [item.path for item in plan.posted] == ["train.py"]

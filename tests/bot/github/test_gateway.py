@@ -15,8 +15,9 @@ from bot.core.plan import Annotation, CheckOutcome, ReviewComment
 from bot.errors import InputError, Unavailable
 from bot.github.contents import BATCH, Entry, blob_id
 from bot.github.errors import BadCredentials, Forbidden, GitHubDown, Invalid, RateLimited
-from bot.github.gateway import Gateway
+from bot.github.gateway import Gateway, PullInfo
 from bot.redact import redact
+from bot.sources.base import ChangedFile
 from bot.store import Keys
 from tests.bot.github.conftest import API, REPO, SHA, run_json, sent
 
@@ -320,7 +321,41 @@ def test_tree_leaves_out_links_and_says_when_cut(gateway: Gateway, github: respo
     assert len(_calls(github, "GET", "/git/trees/")) == 1
 
 
-def test_files_are_paged(gateway: Gateway, github: responses.RequestsMock) -> None:
+def pull_with(num_files: int) -> PullInfo:
+    return PullInfo(
+        number=1,
+        author="dana",
+        title="Train",
+        is_draft=False,
+        is_open=True,
+        base_ref="main",
+        base_sha="a" * 40,
+        head_sha=SHA,
+        num_files=num_files,
+        num_comments=0,
+        num_review_comments=0,
+        full_name="acme/training",
+        web_url="https://github.com",
+        head_ref="feature",
+        head_full_name="acme/training",
+        default_branch="main",
+    )
+
+
+def test_a_comparison_gives_merge_base_and_files_in_one_request(
+    gateway: Gateway, github: responses.RequestsMock
+) -> None:
+    files = [{"filename": "train.py", "status": "renamed", "previous_filename": "run.py", "patch": "@@ -1 +1 @@"}]
+    answer = {"merge_base_commit": {"sha": "b" * 40}, "files": files}
+    github.get(f"{REPO}/compare/{'a' * 40}...{SHA}", json=answer)
+    expected = ChangedFile(path="train.py", status="renamed", previous_path="run.py", patch="@@ -1 +1 @@")
+    assert gateway.changes(pull_with(1)) == ("b" * 40, (expected,))
+
+
+def test_files_are_paged_where_the_comparison_lists_another_number(
+    gateway: Gateway, github: responses.RequestsMock
+) -> None:
+    github.get(f"{REPO}/compare/{'a' * 40}...{SHA}", json={"merge_base_commit": {"sha": "b" * 40}, "files": []})
     pages = [
         [{"filename": f"f{number}.py", "status": "added"} for number in range(100)],
         [{"filename": "l", "status": "?"}],
@@ -328,7 +363,7 @@ def test_files_are_paged(gateway: Gateway, github: responses.RequestsMock) -> No
     for number, page in enumerate(pages, 1):
         match = [responses.matchers.query_param_matcher({"per_page": "100", "page": str(number)})]
         github.get(f"{REPO}/pulls/1/files", json=page, match=match)
-    assert len(gateway.files(1)) == 101
+    assert len(gateway.changes(pull_with(101))[1]) == 101
 
 
 # --- secrets ----------------------------------------------------------------------------------------------------

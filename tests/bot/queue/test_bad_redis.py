@@ -39,7 +39,7 @@ def hurt(tmp_path: Path, private_key: str, preflight: Callable[..., subprocess.P
 
 def test_a_hang_in_the_middle_of_a_review(hurt: Hurt) -> None:
     stack = hurt.stack
-    slow = stack.hub.service.faults.add(Fault(kind="delay", method="GET", path=r"/pulls/1/files", seconds=2))
+    slow = stack.hub.service.faults.add(Fault(kind="delay", method="GET", path=r"/compare/", seconds=2))
     stack.serve()
     stack.work_on()
     number = stack.open_pull()

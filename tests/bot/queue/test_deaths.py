@@ -21,9 +21,7 @@ def _worker_and_horse(stack: Stack) -> list[int]:
     return [worker, *(int(pid) for pid in children.stdout.split())]
 
 
-@pytest.mark.parametrize(
-    "where", [("GET", r"/pulls/1/files"), ("PATCH", r"/check-runs/")], ids=["reading", "publishing"]
-)
+@pytest.mark.parametrize("where", [("GET", r"/compare/"), ("PATCH", r"/check-runs/")], ids=["reading", "publishing"])
 def test_killed_worker_and_horse(stack: Stack, where: tuple[str, str]) -> None:
     method, path = where
     slow = stack.hub.service.faults.add(Fault(kind="delay", method=method, path=path, seconds=40))

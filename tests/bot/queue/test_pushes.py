@@ -16,7 +16,7 @@ def test_a_newer_push_cancels_the_older_review_and_repeats_no_comment(stack: Sta
     stack.concluded(number)
     first = stack.show(number)
     old_head = first["pull"]["head"]["sha"]
-    slow = stack.hub.service.faults.add(Fault(kind="delay", method="GET", path=r"/pulls/1/files", seconds=3))
+    slow = stack.hub.service.faults.add(Fault(kind="delay", method="GET", path=r"/compare/", seconds=3))
     middle = stack.push("feature", {"notes.txt": "one\n"})
     wait_for(lambda: slow.hits, 30, "the second review runs")
     stack.push("feature", {"train.py": TRAIN.replace("losses.append(loss)", "losses.append(loss.item())")})
@@ -38,7 +38,7 @@ def test_draft_is_skipped_and_close_concludes(stack: Stack) -> None:
     stack.work_on()
     number = stack.open_pull(draft=True)
     assert {run["conclusion"] for run in stack.concluded(number)} == {"skipped"}
-    slow = stack.hub.service.faults.add(Fault(kind="delay", method="GET", path=r"/pulls/1/files", seconds=3))
+    slow = stack.hub.service.faults.add(Fault(kind="delay", method="GET", path=r"/compare/", seconds=3))
     stack.control("POST", f"/repos/{stack.repo}/pulls/{number}/state", {"action": "ready_for_review", "user": "dana"})
     wait_for(lambda: slow.hits, 30, "the review runs")
     stack.control("POST", f"/repos/{stack.repo}/pulls/{number}/state", {"action": "closed", "user": "dana"})
