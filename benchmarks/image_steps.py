@@ -1,4 +1,4 @@
-"""The steps of `deploy/Dockerfile` without Docker: its build stage replayed in a folder, then what it would start, started.
+"""The steps of `deploy/Dockerfile` without Docker: its build stage replayed in a folder, and the result started.
 
     python benchmarks/image_steps.py
 
