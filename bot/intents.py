@@ -18,6 +18,7 @@ from bot.errors import InputError
 
 T = TypeVar("T")
 _SHA = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_GROUP_REF = re.compile(r"\bgh-readonly-queue/.+/pr-(\d{1,18})-(?:[0-9a-f]{64}|[0-9a-f]{40})$")
 _FULL_NAME = re.compile(r"[A-Za-z0-9_.\-]{1,100}/[A-Za-z0-9_.\-]{1,100}")
 
 
@@ -86,6 +87,8 @@ class Rerun:
     check_run_id: int | None
     external_id: str | None
     sender: str
+    queued: int = 0
+    """The pull request of a merge group, where the commit is one's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,13 +108,15 @@ class PressButton:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeGroup:
-    """A merge queue waits for our checks on `head_sha`."""
+    """A merge queue waits for our checks on `head_sha`. `queued` is the pull request that the group adds, 0 where its
+    branch does not say: each one in the queue has a group of its own, on top of those before it."""
 
     installation_id: int
     repo_id: int
     full_name: str
     head_sha: str
     base_sha: str
+    queued: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -333,7 +338,7 @@ def _check_run(payload: _Payload) -> Intent:
         "sender": payload.text("sender.login"),
     }
     if action == "rerequested":
-        return Rerun(**run)
+        return Rerun(**run, queued=_queued(payload.find("check_run.check_suite.head_branch")))
     button = payload.text("requested_action.identifier")
     if button not in BUTTONS:
         return Ignore(reason="not one of our buttons")
@@ -353,6 +358,7 @@ def _check_suite(payload: _Payload) -> Intent:
         check_run_id=None,
         external_id=None,
         sender=payload.text("sender.login"),
+        queued=_queued(payload.find("check_suite.head_branch")),
     )
 
 
@@ -364,7 +370,14 @@ def _merge_group(payload: _Payload) -> Intent:
         **payload.place(),
         head_sha=payload.sha("merge_group.head_sha"),
         base_sha=payload.sha("merge_group.base_sha"),
+        queued=_queued(payload.find("merge_group.head_ref")),
     )
+
+
+def _queued(ref: object) -> int:
+    """``gh-readonly-queue/main/pr-7-<sha>`` -> 7."""
+    found = _GROUP_REF.search(ref) if isinstance(ref, str) else None
+    return int(found[1]) if found else 0
 
 
 def _installation(payload: _Payload) -> Intent:

@@ -23,6 +23,8 @@ class CheckRun:
     head_sha: str
     external_id: str
     status: str
+    conclusion: str | None
+    title: str
     num_annotations: int
 
 
@@ -129,6 +131,8 @@ def check_run(document: Mapping[str, Any]) -> CheckRun:
         head_sha=str(document["head_sha"]),
         external_id=str(document.get("external_id") or ""),
         status=str(document["status"]),
+        conclusion=document.get("conclusion"),
+        title=str((document.get("output") or {}).get("title") or ""),
         num_annotations=int((document.get("output") or {}).get("annotations_count") or 0),
     )
 

@@ -8,9 +8,10 @@ from typing import Any
 
 from bot import intents
 from bot.core.external_id import external_id, parse_external_id
-from bot.core.plan import CHECK_NAMES, MEMORY_CHECK
+from bot.core.plan import CHECK_NAMES, MEMORY_CHECK, State
 from bot.errors import InputError
 from bot.github.auth import AppCredentials
+from bot.github.checks import CheckRun
 from bot.github.errors import Gone, Refused
 from bot.github.gateway import Gateway, PullInfo
 from bot.intents import CheckPush, ClosePull, DropTokens, MergeGroup, Rerun, ReviewPull
@@ -18,6 +19,9 @@ from bot.queue.counting import count_closed
 from bot.queue.endings import CANCELLED, DRAFT, SKIPPED, end, ending
 from bot.queue.logbook import Logbook
 from bot.queue.room import Room
+
+_MIRRORED = frozenset({"success", "neutral", "failure", "skipped"})
+"""Conclusions that a merge group takes over; a cancelled run says nothing about the code."""
 
 
 def close(room: Room, document: dict[str, Any], delivery: str, log: Logbook) -> None:
@@ -72,7 +76,9 @@ def rerun(room: Room, document: dict[str, Any], delivery: str, log: Logbook) -> 
             reason="re-run",
         )
         room.enqueuer.new_review(review, delivery)
-    log.note(pulls=numbers, branch=_renew_branch(room, gateway, intent, delivery))
+    if intent.queued and not numbers:
+        _report_on_group(gateway, intent.repo_id, intent.head_sha, intent.queued)
+    log.note(pulls=numbers, group=intent.queued, branch=_renew_branch(room, gateway, intent, delivery))
 
 
 def _renew_branch(room: Room, gateway: Gateway, intent: Rerun, delivery: str) -> bool:
@@ -106,18 +112,39 @@ def _pulls_of(gateway: Gateway, intent: Rerun) -> list[int]:
 
 
 def mirror(room: Room, document: dict[str, Any], delivery: str, log: Logbook) -> None:
-    """A merge queue ejects pull requests whose required checks do not report on the group's head.
-
-    Every head had to pass to enter, so the group passes; a review of the group's own diff is not made.
-    """
+    """A merge queue ejects pull requests whose required checks do not report on the group's head."""
     intent = intents.from_json(document)
     assert isinstance(intent, MergeGroup)
     gateway = room.gateway(intent.installation_id, intent.repo_id, intent.full_name)
-    identifier = external_id(intent.repo_id, 0, intent.head_sha, 0, "ok")
-    summary = "Each pull request of this group passed on its own head before it entered the queue."
+    _report_on_group(gateway, intent.repo_id, intent.head_sha, intent.queued)
+    log.note(pull=intent.queued)
+
+
+def _report_on_group(gateway: Gateway, repo_id: int, sha: str, number: int) -> None:
+    """What the pull request's own head got; a review of the group's own diff is not made.
+
+    Where a check is required it passed before the queue took the pull request. Where it is not, what failed there
+    fails here: this commit becomes the branch, and the submission gate reads its check.
+    """
+    found = _newest(gateway, repo_id, number) if number else {}
     with gateway.publishing():
         for name in CHECK_NAMES:
-            gateway.checks.completed(name, intent.head_sha, identifier, "success", "Passed before the queue", summary)
+            run = found.get(name)
+            known = parse_external_id(run.external_id) if run else None
+            state: State = known.state if known and known.state else "unknown"
+            conclusion = run.conclusion if run and run.conclusion in _MIRRORED else "neutral"
+            title = run.title if run else "The pull request has no result"
+            where = f"pull request {number}" if number else "a pull request"
+            summary = f"As on {where}, whose own head was reviewed before it entered the queue."
+            identifier = external_id(repo_id, 0, sha, 0, state)
+            gateway.checks.completed(name, sha, identifier, conclusion, title, summary)
+
+
+def _newest(gateway: Gateway, repo_id: int, number: int) -> dict[str, CheckRun]:
+    """The newest concluded run of each check of ours on the head of a pull request."""
+    runs = gateway.checks.on_commit(gateway.pull(number).head_sha)
+    ours = ((run, parse_external_id(run.external_id)) for run in reversed(runs) if run.status == "completed")
+    return {run.name: run for run, known in ours if known and (known.repo_id, known.number) == (repo_id, number)}
 
 
 def drop(room: Room, document: dict[str, Any], delivery: str, log: Logbook) -> None:
