@@ -16,11 +16,14 @@ if TYPE_CHECKING:
     from analyzer.engine.program import Program
 
 _FILE = re.compile(r"test_.*\.py|.*_test\.py")
+_RUNNERS = re.compile(rb"\bpytest\b|\bunittest\b|^def test_", re.MULTILINE)
 _FUNCTION = re.compile(r"test(?:_|[A-Z0-9]|$)")
 
 
 def is_inside(program: Program, site: Site) -> bool:
-    """Whether a place lies in a function that a test runner would call."""
+    """Whether a place lies in a function that a test runner would call, or is only reached from a file of tests."""
+    if site.path != program.target and _FILE.fullmatch(posixpath.basename(program.target)):
+        return bool(_RUNNERS.search(program.project.read(program.target) or b""))
     if not _FILE.fullmatch(posixpath.basename(site.path)):
         return False
     around = program.function_around(site)

@@ -288,7 +288,8 @@ class Calls(Forwards):
         if isinstance(receiver, Ref) and self.is_module(receiver):
             if method.name in {"forward", "__call__"}:
                 return self.forward(receiver, args, at, state)
-            if self.obj(receiver).cls is None:
+            is_fed = any(isinstance(case, (Tensor, Unknown)) for arg in args.all() for case in self.deep(arg, state))
+            if self.obj(receiver).cls is None and is_fed:
                 trace = start(self.site(at), f"`.{method.name}` of a module", Gap.CONVENTION)
                 return replace(self.parametrised(receiver, args, at, state, is_opaque=True), trace=trace)
         if isinstance(receiver, (Const, Scalar)):

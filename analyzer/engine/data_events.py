@@ -124,7 +124,7 @@ class DeviceChosen(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuUsed(Event):
-    """``.cuda()`` of a module: without a GPU the program ends here."""
+    """``.cuda()`` of a module or a tensor: without a GPU the program ends here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from analyzer.engine import modes
 from analyzer.engine.containers import Containers
 from analyzer.engine.machine import OutOfBudget, unseen
 from analyzer.engine.state import State, merge
@@ -27,10 +28,12 @@ class Expressions(Containers):
         known = truth(self.evaluate(expr.test, state))
         if known is not None:
             return self.evaluate(expr.body if known else expr.orelse, state)
-        other = state.fork()
+        other, switches = state.fork(), len(self.switches)
         result = union([self.evaluate(expr.body, state), self.evaluate(expr.orelse, other)])
         met = merge([state, other])
         assert met is not None
+        if len(self.switches) > switches:  # ``model.train() if is_training else model.eval()``
+            modes.choose(self, (state, other), met, switches)
         state.become(met)
         return result
 

@@ -17,7 +17,7 @@ from analyzer.syntax.scope import target_names, walk
 
 DISTRIBUTED_SAMPLERS = ("torch.utils.data.distributed.DistributedSampler", "torch.utils.data.DistributedSampler")
 IN_MEMORY = ("torch.utils.data.TensorDataset", "torch.utils.data.dataset.TensorDataset")
-_SEVERAL = re.compile(rb"get_rank|world_size|global_rank|\brank\b")
+_SEVERAL = re.compile(rb"get_rank|world_size|global_rank|(?<!local )\brank\b")
 _DEVICE_WORDS = re.compile(r"cuda|device|Parallel|gpu", re.IGNORECASE)
 RANK_WORDS = re.compile(
     r"rank|world_?size|num_replicas|is_main|main_process|is_primary|is_chief|is_distributed|master"

@@ -17,7 +17,7 @@ from analyzer.engine.events import Event, Forward, Guard, Loop, Step, Store
 from analyzer.engine.replay import Memory
 from analyzer.engine.state import State
 from analyzer.engine.trace import Gap, Site, Trace, start
-from analyzer.engine.values import Class, Func, ObjectId, Ref, Tensor, Tri, Unknown, Value
+from analyzer.engine.values import Class, Func, ObjectId, Ref, Tensor, Unknown, Value
 from analyzer.knowledge.schema import Knowledge
 from analyzer.records import dataclass
 from analyzer.syntax import ir
@@ -112,7 +112,9 @@ class Machine(ABC):
         """Every switch of a mode so far and its number."""
         self.reads_mode: set[ObjectId] = set()
         """Modules whose code asks for ``self.training``."""
-        self.depends: dict[ObjectId, Tri] = {}
+        self.minding: dict[
+            ObjectId, tuple[str, ...]
+        ] = {}  # what in a module minds its mode, where anything surely does
         self.births: set[str] = set()
         self.unused: dict[tuple[str, int], tuple[Func, State]] = {}
         """Functions inside others that nobody has called so far, and what their surroundings held at the end."""

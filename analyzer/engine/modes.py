@@ -98,15 +98,22 @@ def _is_set(state: State, obj: ObjectId) -> bool:
 
 def dependence(machine: Effects, ref: Ref, state: State) -> Tri:
     """Whether a module has anything in it that behaves differently in evaluation mode."""
-    known = machine.depends.get(ref.obj)
-    if known is not None:
-        return known
+    if ref.obj in machine.minding:
+        return "yes"
     parts = machine.with_parts(frozenset({ref.obj}), state)
-    answers = {_of_part(machine, part, state) for part in parts}
-    answer: Tri = "yes" if "yes" in answers else "maybe" if "maybe" in answers else "no"
-    if answer == "yes":  # a later pass may show more of the others
-        machine.depends[ref.obj] = answer
-    return answer
+    answers = {part: _of_part(machine, part, state) for part in sorted(parts)}
+    minding = [part for part, answer in answers.items() if answer == "yes"]
+    if minding:  # a later pass may show more of the others
+        machine.minding[ref.obj] = tuple(dict.fromkeys(_called(machine, part) for part in minding))
+    return "yes" if minding else "maybe" if "maybe" in answers.values() else "no"
+
+
+def _called(machine: Effects, part: ObjectId) -> str:
+    """What a part that minds the mode is called: its class, or who reads ``self.training``."""
+    obj = machine.objects[part]
+    if part in machine.reads_mode:
+        return f"self.training in {obj.cls.node.name}" if obj.cls is not None else "self.training"
+    return obj.name.rpartition(".")[2]
 
 
 def _of_part(machine: Effects, part: ObjectId, state: State) -> Tri:

@@ -211,7 +211,26 @@ def _stays_behind(cls: Class, name: str, reads: list[ir.Attribute]) -> bool:
             if _sets_anew(node, this, name, method.name == "__init__", made):
                 return False
             harmless.update(_harmless(node))
+        harmless.update(_moved_later(method))
     return any(id(read) not in harmless for read in reads)
+
+
+def _moved_later(method: ir.FunctionDef) -> Iterator[int]:
+    """Values of a name that is moved afterwards: ``t = self.t if t is None else t``, ``t.to(device)``."""
+    moved = {
+        node.value.id
+        for node in walk(method.body, into_functions=False)
+        if isinstance(node, ir.Attribute) and node.attr in {"to", "cuda", "type_as"} and isinstance(node.value, ir.Name)
+    }
+    for node in walk(method.body, into_functions=False) if moved else ():
+        value = node.value if isinstance(node, ir.Assign) else None
+        if value is not None and isinstance(node, ir.Assign) and moved & _names(node):
+            values = (value.body, value.orelse) if isinstance(value, ir.Conditional) else (value,)
+            yield from (id(part) for each in values for part in _chain(each))
+
+
+def _names(node: ir.Assign) -> set[str]:
+    return {target.id for target in node.targets if isinstance(target, ir.Name)}
 
 
 def _sets_anew(node: object, this: str, name: str, in_init: bool, made: dict[str, list[ir.Expr]] | None = None) -> bool:

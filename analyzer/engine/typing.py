@@ -9,6 +9,7 @@ from analyzer.records import dataclass
 from analyzer.syntax import ir
 from analyzer.syntax.scope import ASSIGNED, HANDED, dotted
 
+RUNS_BACKWARD = frozenset(["backward", "backward(…)"])
 _DRIVES = {"backward", "backward(…)", "step", "step(…)", "eval", "train", "zero_grad", "manual_backward(…)"}
 _MODULE_USES = {
     "train", "train(…)", "eval", "state_dict", "load_state_dict(…)", "zero_grad", "requires_grad_(…)", "children",
@@ -24,6 +25,14 @@ _ACCELERATOR_USES = {
     "prepare(…)", "accumulate(…)", "gather(…)", "gather_for_metrics(…)", "unwrap_model(…)", "clip_grad_norm_(…)",
     "wait_for_everyone", "autocast", "setup(…)", "setup_module(…)", "clip_gradients(…)", "no_backward_sync(…)",
 }  # fmt: skip
+_TENSOR_USES = {
+    "backward", "item", "detach", "mean", "sum", "cpu", "cuda", "to", "numpy", "float", "double", "half", "clone",
+    "size", "dim", "view", "reshape", "squeeze", "unsqueeze", "register_hook", "retain_grad", "tolist", "div", "mul",
+    "add", "sub", "div_", "mul_", "add_", "sub_", "abs", "log", "exp", "sqrt", "pow", "requires_grad_", "type", "numel",
+    "nelement", "isnan", "isinf", "any", "all", "max", "min", "expand", "repeat", "flatten", "contiguous", "detach_",
+    "bfloat16", "new_zeros", "new_tensor", "clamp", "nan_to_num", "masked_fill", "norm", "t", "permute", "transpose",
+}  # fmt: skip
+"""Methods that people call on what they run a backward pass through; an object with others is no tensor."""
 NOUNS = {
     "Optimizer": "an optimizer", "Module": "a module", "Scaler": "a gradient scaler", "Scheduler": "a scheduler",
     "Stepper": "something that steps", "Accelerator": "an accelerator", "Loader": "a loader",
@@ -82,6 +91,14 @@ def kind_by_use(uses: frozenset[str]) -> str | None:
     if {"train", "eval"} & uses and (uses & _PLACES or {"train", "eval"} <= uses):
         return "Module"
     return "Stepper" if "step" in uses and {use for use in uses if use[0] not in _MOVES} <= _STEPPER_USES else None
+
+
+def is_loss_by_use(uses: frozenset[str]) -> bool:
+    """Whether ``backward()`` is called on something, and nothing that only other objects have."""
+    if RUNS_BACKWARD.isdisjoint(uses) or "()" in uses:
+        return False
+    methods = {use.removesuffix("(…)") for use in uses if use[:1] not in _MOVES}
+    return all(method in _TENSOR_USES for method in methods if method.isidentifier() and method != "for")
 
 
 def is_argument(value: Value) -> bool:

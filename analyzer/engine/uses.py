@@ -14,7 +14,16 @@ from analyzer.engine.machine import Machine
 from analyzer.engine.state import GRAD_OFF, State
 from analyzer.engine.trace import Gap, start
 from analyzer.engine.trained import trained
-from analyzer.engine.typing import NOUNS, given_modules, has_model, is_argument, is_blank, kind_by_use
+from analyzer.engine.typing import (
+    NOUNS,
+    RUNS_BACKWARD,
+    given_modules,
+    has_model,
+    is_argument,
+    is_blank,
+    is_loss_by_use,
+    kind_by_use,
+)
 from analyzer.engine.values import Class, Func, Method, ObjectId, PyModule, Ref, Tensor, Tri, Unknown, Value, union
 from analyzer.records import replace
 from analyzer.syntax import ir
@@ -22,7 +31,6 @@ from analyzer.syntax.scope import ASSIGNED, HANDED, dotted
 
 MAX_HANDS = 3
 """How many times a value is followed from hand to hand."""
-_RUNS_BACKWARD = frozenset(["backward", "backward(…)"])
 
 
 class Uses(Machine):
@@ -45,8 +53,7 @@ class Uses(Machine):
             return value
         if any(is_blank(case) for case in value.cases) and (kind := self.kind_of_name(name, state)):
             return self.as_kind(kind, name, value, at, state)
-        uses = self.uses_of(name)
-        if _RUNS_BACKWARD.isdisjoint(uses) or "()" in uses:
+        if not is_loss_by_use(self.uses_of(name)):
             return value
         site, is_off = self.site(at), state.flag(*GRAD_OFF)
         if is_off:
@@ -113,12 +120,7 @@ class Uses(Machine):
             return kind
         everywhere = uses.union(*self.handed_on(uses, state, MAX_HANDS))
         told = kind_by_use(everywhere) if len(everywhere) > len(uses) else kind
-        if (
-            told is None
-            and "()" in everywhere
-            and _RUNS_BACKWARD.isdisjoint(everywhere)
-            and self.is_trained(name, uses)
-        ):
+        if told is None and "()" in everywhere and RUNS_BACKWARD.isdisjoint(everywhere) and self.is_trained(name, uses):
             return "Module"
         return told
 

@@ -6,7 +6,7 @@ import re
 
 from analyzer.engine.data_events import Drawn, LoaderMade, Seeded
 from analyzer.engine.events import Backward, Event, Guard, Mode, Step
-from analyzer.engine.loading import is_absent, is_const
+from analyzer.engine.loading import is_absent, is_const, loading
 from analyzer.engine.plots import is_only_plotted
 from analyzer.engine.program import Program
 from analyzer.engine.randomness import STREAMS, Randomness, draws_of, is_right_before_order, randomness, seeds_of
@@ -43,8 +43,8 @@ class PartialSeeding(Rule):
     ## When it stays quiet
     When every generator that is drawn from is seeded somewhere in the program, in a helper or by a framework; when a
     generator of one's own is used (``np.random.default_rng(0)``); when the generator that is not seeded is never drawn
-    from, or only after the training, for a picture, where a file keeps what came out, or by ``random`` in the workers
-    of a loader, which torch seeds. A seed right before one shuffle or split may be meant for that alone: it is
+    from, or only after the training, for a picture, where a file keeps what came out, or in the workers of a loader,
+    where torch seeds NumPy and ``random``. A seed right before one shuffle or split may be meant for that alone: it is
     possible. Where nothing at all is seeded, a training script gets a note.
 
     ## Fix safety
@@ -139,9 +139,10 @@ def _infers(program: Program) -> bool:
 
 def _that_matter(program: Program, sites: list[Site], stream: str, trains: Step | None) -> list[Site]:
     """The draws that a run may differ by: not those after the training, those for a picture, and those in workers of
-    the loaders, where torch seeds `random` from its own generator."""
-    if stream == "python" and _has_workers(program):
-        sites = [site for site in sites if not _is_for_item(program, site)]
+    the loaders, where torch seeds NumPy and `random` from its own generator."""
+    if stream != "torch" and _has_workers(program):
+        items = {event.site for event in program.of(Drawn) if _reaches_item(program, event)}
+        sites = [site for site in sites if site not in items and not _is_for_item(program, site)]
     if trains is not None:
         steps = list(program.of(Step))
         drawn = {event.site: event for event in program.of(Drawn) if stream in event.streams and not event.loops}
@@ -168,8 +169,9 @@ def _comes_after(program: Program, draw: Drawn, steps: list[Step]) -> bool:
 
 
 def _has_workers(program: Program) -> bool:
-    """Whether every loader is given workers, as far as is written."""
-    made = list(program.of(LoaderMade))
+    """Whether every loader that trains, or else every one, is given workers, as far as is written."""
+    known = loading(program)
+    made = [event for event in known.made.values() if event.loader in known.trains] or list(known.made.values())
     counts = [event.argument("num_workers") for event in made]
     return bool(made) and not any(is_absent(count) or is_const(count, 0) for count in counts)
 
@@ -178,6 +180,11 @@ def _is_for_item(program: Program, site: Site) -> bool:
     """Whether a draw is made for one item: in a dataset or a transform."""
     function = program.function_around(site)
     return function is not None and function.name in {"__getitem__", "__call__"}
+
+
+def _reaches_item(program: Program, event: Drawn) -> bool:
+    """Whether a draw is made on the way to one item: in what a dataset or a transform calls."""
+    return any(_is_for_item(program, site) for site in (event.site, *event.calls))
 
 
 def _means_the_run(program: Program, found: Randomness) -> bool:

@@ -68,7 +68,7 @@ class EvalModeMissing(Rule):
             nest = over_batches(forward)
             if not nest:
                 _check_restored(timeline, report, forward)
-            if not nest or nest[-1].key in seen or forward.module is None:
+            if not nest or nest[-1].key in seen or forward.module is None or program.runs_once(nest[-1]):
                 continue
             first = entered.setdefault(nest[-1].key, forward)
             if not _is_evaluation(timeline, forward, nest):
@@ -86,9 +86,8 @@ class EvalModeMissing(Rule):
                 continue
             report(
                 at,
-                f"`{program.sources.text(at)}` evaluates a model that {{is}} still in training mode: dropout goes on "
-                "dropping, and batch norm uses these batches' statistics and keeps them. `no_grad` does not change "
-                "that; call `eval()` first.",
+                f"`{program.sources.text(at)}` evaluates a model that {{is}} still in training mode: "
+                f"{_effect(program.minding.get(forward.module, ()))}. Call `eval()` first.",
                 because=chain(forward.mode or program.objects[forward.module].trace, nest[-1].trace, forward.trace),
                 gaps=gaps,
                 fix=before_loop(program, forward, nest, "eval"),
@@ -114,6 +113,20 @@ def _check_restored(timeline: Timeline, report: Report, forward: Forward) -> Non
         because=chain(program.objects[module].trace, restored.trace, forward.trace),
         gaps=[Gap.CONVENTION],
     )
+
+
+def _effect(minding: tuple[str, ...]) -> str:
+    """What training mode does to the evaluation, by the layers that mind it."""
+    said: list[str] = []
+    for layer in minding:
+        if "Norm" in layer:
+            said.append(f"`{layer}` uses these batches' statistics and keeps them")
+        elif "Drop" in layer:
+            said.append(f"`{layer}` goes on dropping")
+        else:
+            said.append(f"`{layer}` does what it does in training")
+    known = list(dict.fromkeys(said))[:2]
+    return " and ".join(known) or "dropout goes on dropping, batch norm keeps these batches' statistics, if it has any"
 
 
 def _is_evaluation(timeline: Timeline, forward: Forward, nest: tuple[Loop, ...]) -> bool:

@@ -162,8 +162,8 @@ def _too_seldom(program: Program, report: Report, event: SchedulerStep, steps: l
         return
     report(
         event.site,
-        f"This scheduler {{is}} stepped once per epoch, but it was built for batches ({why}): it never gets beyond "
-        "the start of its schedule. Step it after every step of the optimizer.",
+        f"This scheduler {{is}} stepped once per epoch, but it was built for batches ({why}): it takes as many steps "
+        "of its schedule as there are epochs. Step it after every step of the optimizer.",
         because=[made.trace, inside[0].trace, event.trace],
     )
 
@@ -195,7 +195,8 @@ def _too_early(program: Program, report: Report, event: SchedulerStep, steps: li
         return
     report(
         event.site,
-        "The scheduler {does step} before the optimizer in this loop: the first value of the schedule is skipped. "
+        "The scheduler {does step} before the optimizer in this loop: since PyTorch 1.1 that skips the first value of "
+        "the schedule. "
         "Call it after `optimizer.step()`.",
         because=[made.trace, event.trace, step.trace],
         gaps=[Gap.UNSEEN] if extra_guards(event, step) else [],

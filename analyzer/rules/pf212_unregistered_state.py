@@ -8,11 +8,13 @@ from analyzer.engine.events import Escape
 from analyzer.engine.optim_events import Unregistered
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap, start
+from analyzer.engine.words import words
 from analyzer.findings import Severity
 from analyzer.fixes.edits import InsertAfter, InsertBefore
 from analyzer.rules.base import DraftFix, Report, Rule
 
 _MOVED = re.compile(rb"cuda|\.to\(|device|lightning|accelerate|Trainer\b")
+_MOVES = re.compile(r"\.(?:to|cuda|cpu|float|half|double|type)\b")
 _WRAP = {"list": "ModuleList", "tuple": "ModuleList", "set": "ModuleList"}
 _MESSAGES = {
     "modules": "A plain {kind} {{does hide}} the modules of `self.{name}` from `parameters()`, `to()`, `state_dict()` "
@@ -77,6 +79,8 @@ def _gaps(program: Program, hidden: Unregistered) -> list[Gap]:
     handed = any(event.how == "call" and hidden.owner in event.objects for event in program.of(Escape))
     if handed and hidden.what != "buffer":
         return [Gap.UNSEEN]
+    if hidden.what == "parameter" and _MOVES.search(words(program).of(hidden.site)):
+        return [Gap.CONVENTION]  # where it is already there, a move gives the parameter itself
     if hidden.what != "buffer":
         return []
     source = program.project.read(hidden.site.path) or b""

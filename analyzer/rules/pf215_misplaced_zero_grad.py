@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from analyzer.engine.events import Backward, Clear, Escape, Guard, Step
-from analyzer.engine.optim_events import Accumulate
+from analyzer.engine.optim_events import Accumulate, GradientRead
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap, start
 from analyzer.engine.values import Const
@@ -81,8 +81,14 @@ def _wiped(program: Program, report: Report, step: Step, mine: list[Clear], back
             "This resets the gradients after the backward pass and before the step: the step {does apply} nothing. "
             "Reset before the backward pass or after the step.",
             because=[before[-1].trace, start(clear.site, "the gradients are reset here"), step.trace],
-            gaps=[Gap.UNSEEN] if any(e.roots for e in unseen) else [],
+            gaps=[Gap.UNSEEN] if any(e.roots for e in unseen) or _are_taken(program, before[-1], clear) else [],
         )
+
+
+def _are_taken(program: Program, backward: Backward, clear: Clear) -> bool:
+    """Whether the gradients are read before they are reset: they may live on elsewhere. ``p.grad.zero_()`` reads them
+    as well."""
+    return any(read.order != clear.order - 1 for read in between(program.of(GradientRead), backward, clear))
 
 
 def _wiped_accumulation(

@@ -9,6 +9,7 @@ from analyzer.findings import Severity
 from analyzer.fixes.edits import InsertAfter, InsertBefore, InsertStatement, SymbolicEdit
 from analyzer.rules.base import DraftFix, Report, Rule
 from analyzer.syntax import ir
+from analyzer.syntax.scope import walk
 
 
 class StateDictAlias(Rule):
@@ -55,7 +56,7 @@ class StateDictAlias(Rule):
                     continue
                 done.add(program.objects[weights].trace.site)
                 use = start(event.site, _USES[event.how], Gap.CONVENTION if event.how == "return" else None)
-                _report(program, report, weights, [change, use], [])
+                _report(program, report, weights, [change, use], _gaps(program, weights))
         loads = {event.place: event for event in program.of(WeightsRestored)}
         for kept in program.of(WeightsKept):
             site, load = program.objects[kept.weights].trace.site, loads.get(kept.place)
@@ -68,6 +69,19 @@ _USES = {
     "save": "they are saved here",
     "return": "they are returned here",
 }
+
+
+def _gaps(program: Program, weights: int) -> list[Gap]:
+    """What is kept every n-th time, whatever its score, may be meant to be the last."""
+    made = program.objects[weights].trace.site
+    unit = program.unit(made.path)
+    around = [
+        node.test
+        for node in (walk(unit.body, True) if unit is not None else ())
+        if isinstance(node, ir.If) and any(getattr(part, "at", None) == made.at for part in walk(node.body, False))
+    ]
+    used = {part.op for test in around for part in walk((test,), False) if isinstance(part, ir.Operation)}
+    return [Gap.UNSEEN] if "%" in used and not used & {"<", ">", "<=", ">="} else []
 
 
 def _is_made_anew(program: Program, weights: int, event: WeightsUsed) -> bool:

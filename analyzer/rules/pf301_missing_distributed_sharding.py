@@ -16,7 +16,7 @@ from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap, Trace
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
-from analyzer.rules.sharding import is_whole
+from analyzer.rules.sharding import is_made_up, is_whole
 
 
 class MissingDistributedSharding(Rule):
@@ -70,7 +70,7 @@ class MissingDistributedSharding(Rule):
         is_alone = several.how == "engine" and not mentions_rank(program)  # an engine also serves a single process
         for made in found:
             why, gaps = _training(program, known, made)
-            if why is None:
+            if why is None or (several.how == "engine" and is_made_up(program, made.argument("dataset"))):
                 continue
             report(
                 made.site,

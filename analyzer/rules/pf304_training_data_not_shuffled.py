@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from analyzer.engine.data_events import LoaderMade
-from analyzer.engine.loading import DISTRIBUTED_SAMPLERS, Loading, dataset_kind, is_absent, is_const, loading
+from analyzer.engine.events import Backward
+from analyzer.engine.loading import (
+    DISTRIBUTED_SAMPLERS,
+    Loading,
+    Training,
+    dataset_kind,
+    is_absent,
+    is_const,
+    loading,
+)
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap, Trace
 from analyzer.engine.values import Ref, Value
@@ -50,7 +59,7 @@ class TrainingDataNotShuffled(Rule):
         for made in known.made.values():
             training = known.training(made)
             why = _in_order(known, made) if training is not None and not made.has_more else None
-            if why is None or training is None:
+            if why is None or training is None or not _is_trained(program, training):
                 continue
             kind = dataset_kind(program, made.argument("dataset"))
             if kind == "iterable" or known.is_handed_over(made):
@@ -69,6 +78,12 @@ class TrainingDataNotShuffled(Rule):
                 because=[*(step for step in (why, made.trace) if step is not None), training.trace],
                 gaps=[*([training.gap] if training.gap else []), Gap.CONVENTION if certain else Gap.UNSEEN],
             )
+
+
+def _is_trained(program: Program, training: Training) -> bool:
+    """Whether the passes over the data are more than one batch to look at gradients of."""
+    backwards = [event for event in program.of(Backward) if event.trace == training.trace]
+    return not backwards or any(event.loops for event in backwards)
 
 
 def _in_order(known: Loading, made: LoaderMade) -> Trace | None:

@@ -69,7 +69,7 @@ class DistributedEvaluation(Rule):
             if why is None:
                 _report_repeated(program, report, known, event, made)
             elif not _report_padded(program, report, event, why):
-                _report_shard(program, report, event, why)
+                _report_shard(program, report, event, why, is_several=bool(known.distributed) or why.gap is not None)
 
 
 def _evaluations(program: Program, known: Loading) -> Iterator[tuple[LoaderIterated, LoaderMade]]:
@@ -96,7 +96,8 @@ def _sharded_by(program: Program, known: Loading, made: LoaderMade) -> Trace | N
     return None
 
 
-def _report_shard(program: Program, report: Report, event: LoaderIterated, why: Trace) -> None:
+def _report_shard(program: Program, report: Report, event: LoaderIterated, why: Trace, is_several: bool) -> None:
+    """`is_several`: something that was read starts several processes; else the sampler may stand in a branch apart."""
     total = total_of(program, event.site, event.calls)
     if total is None:
         return
@@ -105,7 +106,7 @@ def _report_shard(program: Program, report: Report, event: LoaderIterated, why: 
         "Each rank evaluates its own part of the data and nothing puts the parts together: this {is} the result of one "
         "rank. Sum or gather it over all ranks first.",
         because=[why, event.trace],
-        gaps=[Gap.CONVENTION if total.is_sure else Gap.UNSEEN],
+        gaps=[Gap.CONVENTION if total.is_sure and is_several else Gap.UNSEEN],
     )
 
 

@@ -6,7 +6,7 @@ import itertools
 import re
 
 from analyzer.engine.data_events import DeviceChosen, Distributed, GpuUsed, Read, Restored, Saved
-from analyzer.engine.events import Backward, Event
+from analyzer.engine.events import Backward, Event, Step
 from analyzer.engine.loading import guarded_by_rank, is_absent
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap, Site
@@ -15,10 +15,10 @@ from analyzer.findings import Severity
 from analyzer.fixes.edits import InsertAfter
 from analyzer.rules.base import DraftFix, Report, Rule
 from analyzer.syntax import ir
-from analyzer.syntax.scope import walk
+from analyzer.syntax.scope import target_names, walk
 
 _SMALL_WORDS = re.compile(r"scaler|sched|sampler|stopp", re.IGNORECASE)
-_BASE_WORDS = re.compile(r"base_?net|backbone|imagenet|vgg|resnet", re.IGNORECASE)
+_BASE_WORDS = re.compile(r"base_?net|backbone|imagenet|vgg|resnet|inception|lpips", re.IGNORECASE)
 _OWN_WORDS = re.compile(r"best|last|latest|final|ckpt|checkpoint|epoch|model|weights", re.IGNORECASE)
 _FETCHES = re.compile(r"download|urlretrieve|wget|gdown|from_url|load_url|cached_path", re.IGNORECASE)
 _KEPT_BY_RUN = re.compile(r"\.(?:kth_)?(?:best|last)_model_(?:path|checkpoint)\b|\.last_checkpoint\b")
@@ -64,7 +64,7 @@ class CheckpointMapLocation(Rule):
 
     def check(self, program: Program, report: Report) -> None:
         """A `torch.load` without a device, restored, in a program that runs on more than one device."""
-        reads = [event for event in program.of(Read) if not event.has_more and is_absent(event.device)]
+        reads = [event for event in program.of(Read) if not event.has_more and event.device is None]
         if not reads:
             return
         restored: dict[Site, Restored] = {}
@@ -96,7 +96,7 @@ def _report(
     together.sort(key=lambda pair: pair[0].site)
     read, use = together[0]
     fixes = [edit for each, _ in together for edit in _edits(each)]
-    is_foreign = all(_is_published(program, each) for each, _ in together)
+    is_foreign = all(_is_published(program, *each) for each in together)
     report(
         read.site,
         _message(isinstance(why, Distributed), len(together) - 1),
@@ -133,7 +133,7 @@ def _is_unused(program: Program, read: Read) -> bool:
     return len(word.findall(source)) == 1 and not any(program.project.imports(path, read.site.path) for path in others)
 
 
-def _is_published(program: Program, read: Read) -> bool:
+def _is_published(program: Program, read: Read, use: Restored) -> bool:
     """Whether the file is likely to come from elsewhere, saved from who knows which device: the weights of a base
     network, what the same function downloads, or what a program that trains nothing reads by a written name that
     says nothing of a run."""
@@ -141,6 +141,9 @@ def _is_published(program: Program, read: Read) -> bool:
     if function is not None and any("()" in how and _FETCHES.search(name) for name, how in function.uses.items()):
         return True
     if function is not None and any(param.name == "pretrained" for param in function.params):
+        return True
+    target = words(program).node(use.site)
+    if isinstance(target, ir.Call) and _BASE_WORDS.search(spelled(target.callee)):
         return True
     if read.file_at is None:
         return False
@@ -191,7 +194,9 @@ def _knows_better(program: Program, read: Read) -> bool:
 def _was_saved_here(program: Program, read: Read) -> bool:
     """The same run wrote the file before: it is on the device that is used."""
     name = _file(program, read.site, read.file_at)
-    if _KEPT_BY_RUN.search(name) or _was_named(program, read):
+    if _KEPT_BY_RUN.search(name) or _was_named(program, read) or _was_returned(program, read):
+        return True
+    if _follows_training(program, read):
         return True
     earlier = itertools.takewhile(lambda event: event is not read, program.events)
     is_local = name.isidentifier()  # the same name in another function is another file
@@ -228,6 +233,35 @@ def _was_named(program: Program, read: Read) -> bool:
         isinstance(other, ir.Call) and other.at < read.site.at and any(_is_same(arg.value, node) for arg in other.args)
         for other in walk(unit.body, False)
     )
+
+
+def _follows_training(program: Program, read: Read) -> bool:
+    """Whether the same function has trained before: what it reads then is what the training has written."""
+    around = len(read.calls)
+    return any(
+        step.order < read.order and step.calls[:around] == read.calls and step.loops[: len(read.loops)] == read.loops
+        for step in program.of(Step)
+        if len(step.loops) > len(read.loops) and not step.framework
+    )
+
+
+def _was_returned(program: Program, read: Read) -> bool:
+    """``path = train(…)``: whether the name comes from a call that wrote a file before."""
+    node = words(program).node(Site(read.site.path, read.file_at)) if read.file_at is not None else None
+    function, unit = program.function_around(read.site), program.unit(read.site.path)
+    if not isinstance(node, ir.Name) or unit is None:
+        return False
+    made = {
+        each.value.at
+        for each in walk(function.body if function is not None else unit.body, False)
+        if isinstance(each, ir.Assign) and isinstance(each.value, ir.Call) and node.id in _names(each)
+    }
+    calls = {Site(read.site.path, at) for at in made}
+    return any(not calls.isdisjoint(event.calls) for event in program.of(Saved))
+
+
+def _names(node: ir.Assign) -> set[str]:
+    return {name for target in node.targets for name in target_names(target)}
 
 
 def _is_same(value: ir.Expr, node: ir.Constant) -> bool:

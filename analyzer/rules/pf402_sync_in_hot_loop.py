@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from analyzer.engine.device_events import Clock, Sync
-from analyzer.engine.events import Backward, Forward, Loop, Step
+from analyzer.engine.events import Backward, Event, Forward, Loop, Step
 from analyzer.engine.program import Program, nest_key
 from analyzer.engine.trace import Gap, Trace
 from analyzer.engine.values import Const, Scalar
@@ -62,8 +64,9 @@ class SyncInHotLoop(Rule):
         syncs = [sync for sync in program.of(Sync) if not any(guard.is_periodic for guard in sync.guards)]
         if not syncs:
             return
-        training = program.nests_with(program.of(Backward))
-        running = training | program.nests_with(each for each in program.of(Forward) if program.has_parameters(each))
+        training = _at_home(program.of(Backward))
+        stepping = _at_home(program.of(Step))
+        running = training | _at_home(each for each in program.of(Forward) if program.has_parameters(each))
         timed = program.nests_with(program.of(Clock))
         for sync in syncs:
             steps = _step_loop(sync, running)
@@ -74,9 +77,18 @@ class SyncInHotLoop(Rule):
                 if nest_key(steps) in training and nest_key(steps) not in timed:
                     _report_explicit(program, report, sync, steps)
             elif inner and all(loop.kind != "while" for loop in inner):
-                is_training = nest_key(steps) in training
+                is_training = nest_key(steps) in training & stepping
                 _report_element(program, report, sync, steps, inner, is_training)
         _report_between(program, report, [sync for sync in syncs if nest_key(sync.loops) in training])
+
+
+def _at_home(events: Iterable[Event]) -> frozenset[tuple[object, ...]]:
+    """The nests whose iterations do something themselves: not those around a loop over data that does it."""
+    found: set[tuple[object, ...]] = set()
+    for loops in {event.loops for event in events}:
+        over_data = [depth for depth, loop in enumerate(loops, 1) if loop.kind in {"data", "framework"}]
+        found.update(nest_key(loops[:depth]) for depth in range(max(over_data, default=0), len(loops) + 1))
+    return frozenset(found)
 
 
 def _step_loop(sync: Sync, running: frozenset[tuple[object, ...]]) -> tuple[Loop, ...]:

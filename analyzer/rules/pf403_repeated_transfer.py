@@ -10,6 +10,8 @@ from analyzer.engine.program import Program, nest_key
 from analyzer.engine.trace import Gap, start
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
+from analyzer.syntax import ir
+from analyzer.syntax.scope import walk
 
 _WRITTEN_DOWN = re.compile(
     r"(torch\.)?(tensor|as_tensor|FloatTensor|LongTensor)\((?=.*\d)[\s\d.,eE+\-\[\]()]*(, *dtype=[\w.]+)?\)"
@@ -122,7 +124,14 @@ def _is_made_elsewhere(program: Program, transfer: Transfer) -> bool:
     """Whether a forward pass copies what another method made, and does not keep the copy."""
     made, here = program.function_around(transfer.made_at), program.function_around(transfer.site)
     is_other = made is not None and made is not here and transfer.made_at.path == transfer.site.path
-    return is_other and not program.is_kept(transfer.site)
+    return is_other and not program.is_kept(transfer.site) and not _reads_input(made)
+
+
+def _reads_input(function: ir.FunctionDef | None) -> bool:
+    """Whether a method takes elements out of what it is given: what it makes is another tensor for every input."""
+    names = {param.name for param in function.params[1:]} if function is not None else set()
+    read = (node.value for node in walk(function.body, True) if isinstance(node, ir.Subscript)) if function else ()
+    return any(isinstance(value, ir.Name) and value.id in names for value in read)
 
 
 def _changes(program: Program, transfer: Transfer, loops: tuple[Loop, ...]) -> bool:

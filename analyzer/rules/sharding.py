@@ -6,7 +6,7 @@ from analyzer.engine.data_events import LoaderMade
 from analyzer.engine.loading import Loading, dataset_kind, guarded_by_rank, is_absent, named_by_rank, speaks_of_rank
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Site
-from analyzer.engine.values import Ref, Value
+from analyzer.engine.values import Ref, Tensor, Value
 from analyzer.engine.words import words
 
 _WHOLE = tuple(
@@ -27,6 +27,13 @@ def is_whole(program: Program, known: Loading, made: LoaderMade) -> bool:
     if known.is_handed_over(made) or guarded_by_rank(program, made.guards):
         return False
     return not speaks_of_rank(program, made.argument("dataset")) and not named_by_rank(program, made)
+
+
+def is_made_up(program: Program, dataset: Value | None) -> bool:
+    """Whether the data are random numbers: every rank may draw its own, in a measurement."""
+    refs = [case for case in dataset.cases if isinstance(case, Ref)] if dataset is not None else []
+    held = [value for ref in refs for key, value in program.objects[ref.obj].arguments if key.isdigit()]
+    return any(isinstance(case, Tensor) and case.is_synthetic for value in held for case in value.cases)
 
 
 def _may_get_one(program: Program, site: Site) -> bool:

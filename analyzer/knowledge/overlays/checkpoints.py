@@ -87,11 +87,13 @@ def _is_made(case: Value) -> bool:
 
 def moved_to_gpu(machine: Calls, receiver: Value, args: Args, at: int, state: State, result: Value) -> None:
     """``model.cuda(args.gpu)``; ``model.cuda()`` only under a condition."""
+    value = args.at(0, "device")
+    is_open = value is not None and not any(isinstance(case, Const) for case in value.cases)
+    if not is_open and isinstance(receiver, Tensor) and machine.statement != machine.site(at):
+        machine.emit(GpuUsed, at, None)
     if not _may_be_module(machine, receiver):
         return
     _moved_in_loop(machine, receiver, "accelerator", at)
-    value = args.at(0, "device")
-    is_open = value is not None and not any(isinstance(case, Const) for case in value.cases)
     if is_open or machine.guards:
         trace = start(machine.site(at), "the model goes to a GPU that is chosen when the program runs")
         machine.emit(DeviceChosen, at, trace, is_conditional=not is_open)
