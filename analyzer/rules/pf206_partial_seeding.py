@@ -11,11 +11,14 @@ from analyzer.engine.plots import is_only_plotted
 from analyzer.engine.program import Program
 from analyzer.engine.randomness import STREAMS, Randomness, draws_of, is_right_before_order, randomness, seeds_of
 from analyzer.engine.trace import Gap, Site, Trace, start
-from analyzer.engine.words import words
+from analyzer.engine.words import spelled, words
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
+from analyzer.syntax import ir
+from analyzer.syntax.scope import walk
 
 _FILE_WORDS = re.compile(r"\bexists\b|\bis_file\b|\bisfile\b")
+_RUN_WORDS = re.compile(r"runs|trials|repeat|seeds", re.IGNORECASE)
 _SEED = {"torch": "torch.manual_seed(seed)", "numpy": "np.random.seed(seed)", "python": "random.seed(seed)"}
 
 
@@ -45,7 +48,8 @@ class PartialSeeding(Rule):
     generator of one's own is used (``np.random.default_rng(0)``); when the generator that is not seeded is never drawn
     from, or only after the training, for a picture, where a file keeps what came out, or in the workers of a loader,
     where torch seeds NumPy and ``random``. A seed right before one shuffle or split may be meant for that alone: it is
-    possible. Where nothing at all is seeded, a training script gets a note.
+    possible. Where nothing at all is seeded, a training script gets a note, unless it
+    trains several times to report how much the results vary.
 
     ## Fix safety
     No automatic fix: where the seed belongs is the author's choice.
@@ -207,7 +211,7 @@ def _layer(program: Program, found: Randomness) -> Trace | None:
 def _note_none(program: Program, report: Report, found: Randomness) -> None:
     """A training script that seeds nothing."""
     steps = _trains_at_once(program)
-    if not steps:
+    if not steps or steps[0].site.path.endswith(".ipynb") or _is_repeated(program, steps[0]):
         return
     draw = _first_draw(program, found)
     if draw is not None:
@@ -218,6 +222,12 @@ def _note_none(program: Program, report: Report, found: Randomness) -> None:
             gaps=[Gap.CONVENTION],
             severity=Severity.NOTE,
         )
+
+
+def _is_repeated(program: Program, step: Step) -> bool:
+    """Whether the whole training runs several times, to report how much the results vary."""
+    spoken = (words(program).node(loop.site) for loop in step.loops[:1])
+    return any(isinstance(node, ir.For) and _RUN_WORDS.search(spelled(node.iter)) for node in spoken)
 
 
 def _trains_at_once(program: Program) -> list[Step]:
@@ -231,11 +241,20 @@ def _is_main(program: Program, event: Event) -> bool:
     return not event.calls or event.calls[0] not in program.entries
 
 
+def _is_in_text(program: Program, site: Site) -> bool:
+    """Whether a number is drawn for a string: a port, a name."""
+    unit = program.unit(site.path)
+    texts = (node for node in walk(unit.body, True) if isinstance(node, ir.Joined)) if unit is not None else ()
+    return any(getattr(part, "at", None) == site.at for text in texts for part in walk(text.parts, True))
+
+
 def _first_draw(program: Program, found: Randomness) -> Trace | None:
     for made in program.of(LoaderMade):
         if is_const(made.argument("shuffle"), True):
             return made.trace
     for stream in ("numpy", "python"):
         for site in draws_of(program, found, stream):
+            if _is_in_text(program, site):
+                continue
             return start(site, f"{STREAMS[stream]} is drawn from here")
     return None

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from analyzer.engine.data_events import DeviceChosen, LoaderMade
-from analyzer.engine.events import Step
-from analyzer.engine.loading import dataset_kind, is_const
+from analyzer.engine.events import Escape, Forward, Step
+from analyzer.engine.loading import Loading, dataset_kind, is_const, loading
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap
 from analyzer.engine.values import Ref, Tensor
@@ -39,7 +39,8 @@ class UntunedDataLoader(Rule):
     ## When it stays quiet
     When both are set, even to an option of the command line; when ``**options`` may set them; about workers where the
     data is in memory anyway or iterable (each worker would repeat it); about pinning in a program that names no GPU;
-    for tensors that are on the GPU already; in a script that trains on the CPU.
+    for tensors that are on the GPU already; in a script that trains on the CPU; for loaders that a notebook only looks
+    at.
 
     ## Fix safety
     No automatic fix: the right number of workers depends on the machine, and datasets that hold open files or random
@@ -53,12 +54,13 @@ class UntunedDataLoader(Rule):
     since = "0.1"
 
     def check(self, program: Program, report: Report) -> None:
-        """A loader without workers, or without pinning in a program that uses a GPU."""
+        """A loader without workers, or without pinning in a program that uses a GPU: one finding for those that one
+        function makes."""
+        known = loading(program)
         uses_gpu: bool | None = None
+        together: dict[tuple[object, tuple[str, ...]], list[LoaderMade]] = {}
         for made in program.of(LoaderMade):
-            if made.has_more:
-                continue
-            if _is_on_accelerator(program, made) or _runs_on_cpu(program):
+            if made.has_more or _is_on_accelerator(program, made) or _runs_on_cpu(program):
                 continue
             is_quick = dataset_kind(program, made.argument("dataset")) in {"memory", "iterable"}
             lacks_workers = not is_quick and _lacks(made, "num_workers", 0)
@@ -66,15 +68,24 @@ class UntunedDataLoader(Rule):
             if lacks_pinning:
                 uses_gpu = _uses_gpu(program) if uses_gpu is None else uses_gpu
                 lacks_pinning = uses_gpu
-            if not lacks_workers and not lacks_pinning:
+            if not (lacks_workers or lacks_pinning) or _is_only_looked_at(program, known, made):
                 continue
-            missing = [name for name, lacks in (("num_workers", lacks_workers), ("pin_memory", lacks_pinning)) if lacks]
-            report(
-                made.site,
-                _message(missing),
-                because=[made.trace],
-                gaps=[Gap.CONVENTION],
-            )
+            both = (("num_workers", lacks_workers), ("pin_memory", lacks_pinning))
+            missing = tuple(name for name, lacks in both if lacks)
+            together.setdefault((made.function or made.site.path, missing), []).append(made)
+        for (_, missing), loaders in together.items():
+            first = next((made for made in loaders if made.loader in known.trains), loaders[0])
+            more = len({made.site for made in loaders}) - 1
+            report(first.site, _message(list(missing), more), because=[first.trace], gaps=[Gap.CONVENTION])
+
+
+def _is_only_looked_at(program: Program, known: Loading, made: LoaderMade) -> bool:
+    """Whether every loop over it in a notebook runs no model: a look at the data."""
+    sites = {event.site for event in known.iterated if made.loader in event.loaders}
+    if not sites or made.loader in known.trains or not made.site.path.endswith(".ipynb"):
+        return False
+    runs = (*program.of(Forward), *program.of(Escape))
+    return not any(loop.site in sites for event in runs for loop in event.loops)
 
 
 def _lacks(made: LoaderMade, name: str, default: object) -> bool:
@@ -106,9 +117,10 @@ def _uses_gpu(program: Program) -> bool:
     return any(b"cuda" in (program.project.read(path) or b"") for path in program.modules)
 
 
-def _message(missing: list[str]) -> str:
+def _message(missing: list[str], more: int) -> str:
     what = {
         "num_workers": "loads every batch in the process that trains, because `num_workers` is 0",
         "pin_memory": "copies to the GPU from pageable memory, because `pin_memory` is off",
     }
-    return f"This loader {' and '.join(what[name] for name in missing)}."
+    rest = f" So {'do' if more > 1 else 'does'} {more} more in this function." if more else ""
+    return f"This loader {' and '.join(what[name] for name in missing)}.{rest}"

@@ -74,7 +74,7 @@ class SyncInHotLoop(Rule):
             if not steps:
                 continue
             if sync.value is None:
-                if nest_key(steps) in training and nest_key(steps) not in timed:
+                if nest_key(steps) in training and nest_key(steps) not in timed and not _waits_anyway(sync, syncs):
                     _report_explicit(program, report, sync, steps)
             elif inner and all(loop.kind != "while" for loop in inner):
                 is_training = nest_key(steps) in training & stepping
@@ -129,6 +129,12 @@ def _runs_over_elements(loop: Loop) -> bool:
     )
 
 
+def _waits_anyway(sync: Sync, syncs: list[Sync]) -> bool:
+    """Whether a number is read right after in the same step, which waits for the same work."""
+    nest = nest_key(sync.loops)
+    return any(each.value is not None and nest_key(each.loops) == nest and each.order > sync.order for each in syncs)
+
+
 def _report_explicit(program: Program, report: Report, sync: Sync, steps: tuple[Loop, ...]) -> None:
     """``synchronize()`` and ``empty_cache()`` in every training step."""
     report(
@@ -151,13 +157,15 @@ def _report_between(program: Program, report: Report, syncs: list[Sync]) -> None
     for nest, found in by_step.items():
         inside = [event.order for event in work if nest_key(event.loops) == nest]
         last = max(sync.order for sync in found)
-        for sync in found:
-            if any(sync.order < order < last for order in inside):
-                report(
-                    sync.site,
-                    f"`{program.sources.text(sync.site)}` {{does wait}} for the device in the middle of a step that "
-                    "waits again later. Read all values together, after the step.",
-                    because=[sync.loops[-1].trace, sync.trace],
-                    gaps=[Gap.CONVENTION],
-                    severity=Severity.NOTE,
-                )
+        between = [sync for sync in found if any(sync.order < order < last for order in inside)]
+        if between:
+            first, more = between[0], len({sync.site for sync in between}) - 1
+            rest = f" So {'do' if more > 1 else 'does'} {more} more in this step." if more else ""
+            report(
+                first.site,
+                f"`{program.sources.text(first.site)}` {{does wait}} for the device in the middle of a step that waits "
+                f"again later.{rest} Read all values together, after the step.",
+                because=[first.loops[-1].trace, first.trace],
+                gaps=[Gap.CONVENTION],
+                severity=Severity.NOTE,
+            )
