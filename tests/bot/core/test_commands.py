@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from bot.catalogue import all_rules
 from bot.core import commands
 from bot.core.commands import Command, CommandContext, Mistake, explain_mistake, parse, who_may
+from bot.core.commands.base import command_file
 from bot.core.thread import thread_finding
 
 CONTEXT = CommandContext(head_sha="a" * 40)
@@ -62,6 +65,17 @@ def test_mistakes_quote_nobody_into_a_mention() -> None:
     assert isinstance(mistake, Mistake)
     assert "@everyone <img>`" in explain_mistake(mistake)  # inside a code span
     assert "command \\'" not in explain_mistake(mistake)
+
+
+def test_the_page_names_every_command_as_it_is() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "commands.md").read_text(encoding="utf-8")
+    rows = [line for line in page.split("\n") if line.startswith("| `/preflight ")]
+    assert len(rows) == len(commands.command_names())
+    for name in commands.command_names():
+        file = command_file(name)
+        usage = file.usage.replace("|", "\\|")
+        [row] = [line for line in rows if line.startswith(f"| `{usage}` |")]
+        assert ("the author, or write access" in row) == (file.who == "author_or_write")
 
 
 def test_help_lists_every_command() -> None:
