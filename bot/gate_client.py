@@ -13,19 +13,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, cast, get_args
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
-from bot.core.gate import Check, CheckState
-from bot.core.launch_states import known_states
-from bot.core.plan import State
+from bot.core.gate import Check, check_from_json
 from bot.errors import InputError, Unavailable
 from bot.redact import redact
 
 _TIMEOUT = 20
 _ADDRESS = re.compile(r"(?:[\w.+-]+@[^:/]+:|[a-z+]+://(?:[^@/]+@)?[^/]+/)(?P<name>[\w.\-]+/[\w.\-]+?)(?:\.git)?/?")
 _REPOSITORY = re.compile(r"[\w.\-]{1,100}/[\w.\-]{1,100}|\d{1,19}")
-_STATES = frozenset({*get_args(State), "absent", "unfinished"})
 
 
 def repository_of(given: str | None, address: str) -> str:
@@ -54,7 +50,11 @@ def _from_server(server: str, repository: str, sha: str, environment: Mapping[st
     if parts.scheme not in {"http", "https"} or not is_private:
         raise InputError("PREFLIGHT_GATE_URL: an https address is wanted, because a token is sent to it")
     token = _secret(environment, "PREFLIGHT_GATE_TOKEN")
-    url = f"{server.rstrip('/')}/gate/{quote(repository)}/{sha}"
+    if not repository.isdecimal():
+        raise InputError(
+            f"the Preflight server knows a repository by its id: --repository ID (gh api repos/{repository} --jq .id)"
+        )
+    url = f"{server.rstrip('/')}/gate/{repository}/{sha}"
     try:
         answer = requests.get(
             url,
@@ -69,31 +69,6 @@ def _from_server(server: str, repository: str, sha: str, environment: Mapping[st
     if answer.status_code != 200:
         raise InputError(f"the Preflight server answered {answer.status_code}: {redact(answer.text)[:300]}")
     return check_from_json(document)
-
-
-def check_from_json(document: Any) -> Check:
-    """The check that ``GET /gate`` wrote. Raises `InputError` for anything else."""
-    if not isinstance(document, dict) or document.get("state") not in _STATES:
-        raise InputError("the Preflight server's answer is not that of GET /gate")
-    texts = {name: str(document.get(name) or "") for name in ("title", "url", "note")}
-    return Check(
-        state=cast(CheckState, document["state"]),
-        title=texts["title"],
-        url=texts["url"],
-        note=texts["note"],
-        launches=known_states(document.get("launches")),
-    )
-
-
-def check_to_json(check: Check) -> dict[str, Any]:
-    """What ``GET /gate`` answers of a check."""
-    return {
-        "state": check.state,
-        "title": check.title,
-        "url": check.url,
-        "note": check.note,
-        "launches": None if check.launches is None else dict(check.launches),
-    }
 
 
 def _from_github(repository: str, sha: str, environment: Mapping[str, str]) -> Check:

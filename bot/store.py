@@ -27,6 +27,7 @@ OWNER_TTL = 3_600
 OWNER_ABSENT_TTL = 6 * 3_600
 """The owner's defaults; a push to them drops the entry, the time is for a push that we never heard of."""
 HEARTBEAT_TTL = 600
+REPLY_TTL = 60
 WRITES_TTL = 3_700
 REDELIVERY_WINDOW = 3 * DAY
 """GitHub delivers nothing again that is older."""
@@ -144,6 +145,14 @@ class Keys:
     def ready(self) -> str:
         """string, 60 s: `/readyz` wrote it."""
         return f"{self.space}:ready"
+
+    def reply(self, name: str) -> str:
+        """list of one (JSON), REPLY_TTL: a worker's answer to a question of the web process."""
+        return f"{self.space}:reply:{name}"
+
+    def gate_rate(self, token: str, minute: int) -> str:
+        """integer, 120 s: INCR for each question of a gate token in one minute."""
+        return f"{self.space}:gate-rate:{token}:{minute}"
 
     def sweeper(self) -> str:
         """string (token), expiry of the lease: which supervisor sweeps."""

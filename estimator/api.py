@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from estimator.launches import Found
     from estimator.offers import Offers
     from estimator.submission import Shell
-    from estimator.submissions import Submissions
+    from estimator.submissions import Submission, Submissions
 
 __all__ = [
     "Estimate",
@@ -35,6 +35,7 @@ __all__ = [
     "instance_rows",
     "inventory",
     "launches",
+    "manifest",
     "model_rows",
     "offers",
     "submissions",
@@ -91,6 +92,13 @@ def submissions(files: Files, words: Sequence[str], targets: Mapping[str, str], 
     from estimator.submissions import submissions as find
 
     return find(files, words, targets, shell)
+
+
+def manifest(files: Files, path: str, targets: Mapping[str, str]) -> tuple[Submission, ...]:
+    """The launches of one file of the tree, each judged over its readings."""
+    from estimator.submissions import of_file
+
+    return of_file(files, path, targets)
 
 
 def estimate(run: RunConfig) -> Estimate:

@@ -11,7 +11,7 @@ from estimator.affected import worst
 from estimator.impact import verdict_of
 from estimator.launch.base import Arg, LaunchConfig
 from estimator.launch.slurm import directives
-from estimator.launches import Launch, distinct, resolved, typed
+from estimator.launches import Launch, distinct, read, resolved, typed
 from estimator.report import Estimate, Verdict
 from estimator.resolve.closure import closure
 from estimator.smoke import smoke_test
@@ -81,6 +81,14 @@ def submissions(files: Files, words: Sequence[str], labels: Mapping[str, str], s
         asks_for_gpu=bool(configs) or _asks_for_gpu(recording, words, shell),
         notes=tuple(dict.fromkeys(notes)),
     )
+
+
+def of_file(files: Files, path: str, labels: Mapping[str, str]) -> tuple[Submission, ...]:
+    """The launches of one launch file."""
+    groups: dict[_Key, list[LaunchConfig]] = {}
+    for config in read(files, path, labels):
+        groups.setdefault((config.path, config.line, config.command.script.text), []).append(config)
+    return tuple(_submission(files, group, []) for group in groups.values())
 
 
 def _submission(files: Files, configs: Sequence[LaunchConfig], notes: list[Skipped]) -> Submission:

@@ -10,6 +10,7 @@ import argparse
 import logging
 import os
 import socket
+import ssl
 import struct
 from typing import Any
 
@@ -21,6 +22,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--bind", default="127.0.0.1:8000", help="host:port or unix:/path (default: %(default)s)")
     parser.add_argument("--processes", type=int, default=2, help="gunicorn worker processes (default: %(default)s)")
     parser.add_argument("--threads", type=int, default=8, help="threads of each process (default: %(default)s)")
+
+    tls = parser.add_argument_group("TLS", "without a proxy in front; an admission webhook is only called over TLS")
+    tls.add_argument("--certificate", metavar="FILE", help="the server's certificate chain (PEM)")
+    tls.add_argument("--key", metavar="FILE", help="its private key (PEM)")
+    tls.add_argument("--client-ca", metavar="FILE", help="verify client certificates, where one is shown")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -51,6 +57,10 @@ def run(args: argparse.Namespace) -> int:
                 "proc_name": "preflight",
                 "control_socket_disable": True,
                 "when_ready": _limit_silence,
+                "certfile": args.certificate,
+                "keyfile": args.key,
+                "ca_certs": args.client_ca,
+                "cert_reqs": ssl.CERT_OPTIONAL if args.client_ca else ssl.CERT_NONE,
             }
             for name, value in options.items():
                 if name in self.cfg.settings:

@@ -15,12 +15,13 @@ import html
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, cast, get_args
 
 from bot.core.config import Mode
 from bot.core.external_id import parse_external_id
-from bot.core.launch_states import states_in
+from bot.core.launch_states import known_states, states_in
 from bot.core.plan import MEMORY_CHECK, State
+from bot.errors import InputError
 from estimator.api import Verdict
 
 CheckState = Literal[State, "absent", "unfinished"]
@@ -33,6 +34,7 @@ _NO_ANSWER: Mapping[CheckState, str] = {
 }
 _LIFTS = {"borderline": "--allow-borderline", "unknown": "--allow-unknown"}
 MAX_NAMED = 20
+_STATES = frozenset({*get_args(State), "absent", "unfinished"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,6 +142,31 @@ def _override_note(output: Mapping[str, Any]) -> str:
     lines = str(output.get("summary") or "").splitlines()
     said = next((line for line in lines if line.startswith("**Overridden**")), "")
     return html.unescape(re.sub(r"[*`\\]", "", said))[:500]
+
+
+def check_from_json(document: Any) -> Check:
+    """The check that ``GET /gate`` wrote. Raises `InputError` for anything else."""
+    if not isinstance(document, dict) or document.get("state") not in _STATES:
+        raise InputError("the Preflight server's answer is not that of GET /gate")
+    texts = {name: str(document.get(name) or "") for name in ("title", "url", "note")}
+    return Check(
+        state=cast(CheckState, document["state"]),
+        title=texts["title"],
+        url=texts["url"],
+        note=texts["note"],
+        launches=known_states(document.get("launches")),
+    )
+
+
+def check_to_json(check: Check) -> dict[str, Any]:
+    """What ``GET /gate`` answers of a check."""
+    return {
+        "state": check.state,
+        "title": check.title,
+        "url": check.url,
+        "note": check.note,
+        "launches": None if check.launches is None else dict(check.launches),
+    }
 
 
 def decide(

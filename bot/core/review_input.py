@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
+from analyzer.api import Files
 from bot.core.config import Config
 from bot.core.config_text import Problem
 from bot.core.ledger import Ledger
@@ -59,6 +60,23 @@ class MemoryTree:
         if path in self._shas or content is None:
             return self._shas.get(path)
         return git_blob_id(content)
+
+
+class WithFile:
+    """A tree with one more file."""
+
+    def __init__(self, tree: Files, path: str, content: bytes) -> None:
+        self._tree = tree
+        self._path = path
+        self._content = content
+
+    def paths(self) -> Collection[str]:
+        """Every path, and the new one."""
+        return [*self._tree.paths(), self._path]
+
+    def read(self, path: str) -> bytes | None:
+        """The bytes of one file."""
+        return self._content if path == self._path else self._tree.read(path)
 
 
 class WithoutFiles:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, cast, get_args
 from urllib.parse import quote
 
+from bot.core.gate import Check
 from bot.core.ledger import Ledger
 from bot.core.seal import Opened, seal, unseal
 from bot.errors import InputError
@@ -20,6 +21,7 @@ from bot.github.checks import Checks
 from bot.github.commits import Commits
 from bot.github.contents import Contents
 from bot.github.errors import Gone, NotFound
+from bot.github.gate import memory_check
 from bot.github.limits import PATIENCE, Throttle
 from bot.github.owner import OwnerDefaults, OwnerFile
 from bot.github.people import Contributors
@@ -105,6 +107,15 @@ class Gateway:
         self._permissions: dict[str, str] = {}
         self._repo_id, self._installation_id = repo_id, installation_id
         self._settings, self._client, self._keys = settings, client, keys
+
+    def memory_check(self, sha: str, app_id: int) -> Check:
+        """``preflight/memory`` of a commit as a submission gate reads it; the repository by its id."""
+        return memory_check(self._api, str(self._repo_id), sha, app_id, self._repo_id)
+
+    def name_and_branch(self) -> tuple[str, str]:
+        """The repository's full name and its default branch, by its id."""
+        found = self._api.get(f"/repositories/{self._repo_id}")
+        return str(found["full_name"]), str(found["default_branch"])
 
     @property
     def calls(self) -> int:

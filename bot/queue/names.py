@@ -14,5 +14,8 @@ RERUN = "bot.queue.jobs.rerun"
 MERGE_GROUP = "bot.queue.jobs.merge_group"
 PRESS_BUTTON = "bot.queue.jobs.press_button"
 DROP_TOKENS = "bot.queue.jobs.drop_tokens"
+GATE_LOOK = "bot.queue.gate.look"
+GATE_ADMIT = "bot.queue.gate.admit"
 
-JOBS = frozenset({OPEN_REVIEW, REVIEW_PULL, CLOSE_PULL, RUN_COMMAND, RERUN, PRESS_BUTTON, MERGE_GROUP, DROP_TOKENS})
+_OF_REVIEWS = frozenset({OPEN_REVIEW, REVIEW_PULL, CLOSE_PULL, RUN_COMMAND, RERUN, PRESS_BUTTON, MERGE_GROUP})
+JOBS = _OF_REVIEWS | {DROP_TOKENS, GATE_LOOK, GATE_ADMIT}

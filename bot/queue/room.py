@@ -50,8 +50,9 @@ class Room:
 
     def gateway_of(self, record: Record, patience: float = PATIENCE) -> Gateway:
         gateway = self.gateway(record.installation_id, record.repo_id, record.full_name, patience)
-        ref = ReportRef(repo_id=record.repo_id, number=record.number, head_sha=record.head_sha)
-        gateway.checks.details_url = self.desk.address(ref)
+        if record.number:  # a commit of the default branch has no report
+            ref = ReportRef(repo_id=record.repo_id, number=record.number, head_sha=record.head_sha)
+            gateway.checks.details_url = self.desk.address(ref)
         return gateway
 
     def is_superseded(self, record: Record) -> bool:

@@ -12,7 +12,7 @@ from pathlib import PurePosixPath
 from typing import Protocol
 
 from analyzer.api import imported_paths
-from bot.core.config import CONFIG_PATHS
+from bot.core.config import CONFIG_PATHS, Config
 from bot.core.ledger import Ledger
 from bot.core.review_input import MemoryTree, ReviewInput
 from bot.github.contents import Contents, Entry, Listing
@@ -233,6 +233,14 @@ def read_commit(gateway: Gateway, record: CommitRef, *, web_url: str) -> ReviewI
         generation=record.generation,
         web_url=web_url,
     )
+
+
+def read_files_of(gateway: Gateway, commit: str, default_branch: str) -> tuple[MemoryTree, Config]:
+    """The files of a commit that a launch may need, and the policy of the default branch."""
+    tree = LazyTree(gateway.contents, commit)
+    fetch_closure(gateway.contents, {tree: _starting_points(tree, ())}, pairs={})
+    settled = read_config(gateway, gateway.contents.files_at(f"refs/heads/{default_branch}", CONFIG_PATHS).get)
+    return tree.frozen(), settled.config
 
 
 def _snapshot(

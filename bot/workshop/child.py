@@ -45,6 +45,26 @@ def branch(document: Mapping[str, Any], say: Say) -> dict[str, Any]:
     return plan_to_json(check_branch(replace(given, head=Announcing(given.head, say))))
 
 
+def admit(document: Mapping[str, Any], say: Say) -> list[dict[str, Any]]:
+    """The launches of a submitted manifest, with the files of its commit around it."""
+    from bot.core.admission import MANIFEST
+    from bot.core.plan_json import review_input_from_json
+    from bot.core.review_input import WithFile
+    from estimator.api import manifest
+
+    given = review_input_from_json(document["input"])
+    head = WithFile(Announcing(given.head, say), MANIFEST, document["manifest"].encode())
+    found = manifest(head, MANIFEST, given.config.targets)
+    return [
+        {
+            "verdict": item.verdict,
+            "estimate": item.estimate.to_json() if item.estimate is not None else None,
+            "why": item.why,
+        }
+        for item in found
+    ]
+
+
 def command(document: Mapping[str, Any], say: Say) -> dict[str, Any]:
     """What a slash command that looks at code answers: ``text``, or the fields of its act."""
     from bot.core.commands import Act, CommandContext, answer, reads
@@ -67,7 +87,12 @@ def command(document: Mapping[str, Any], say: Say) -> dict[str, Any]:
     return {"act": asdict(found)} if isinstance(found, Act) else {"text": found}
 
 
-_TASKS: dict[str, Callable[[Mapping[str, Any], Say], Any]] = {"review": review, "branch": branch, "command": command}
+_TASKS: dict[str, Callable[[Mapping[str, Any], Say], Any]] = {
+    "review": review,
+    "branch": branch,
+    "command": command,
+    "admit": admit,
+}
 
 
 def main() -> None:

@@ -53,6 +53,14 @@ def branch_in_child(given: ReviewInput, limits: Limits) -> Plan:
     return plan_from_json(_until_it_lives("branch", given, review_input_to_json, limits))
 
 
+def admit_in_child(manifest: str, given: Mapping[str, Any], limits: Limits) -> list[dict[str, Any]]:
+    """The launches of a Kubernetes object (`bot.workshop.child.admit`). One try. Raises `AnalysisDied`."""
+    outcome = _run("admit", {"manifest": manifest, "input": given}, limits, time.monotonic() + limits.wall_seconds)
+    if outcome.why:
+        raise AnalysisDied(f"the analysis {outcome.why}")
+    return list(outcome.result)
+
+
 def answer_in_child(command: Command, given: ReviewInput, limits: Limits, sender: str = "") -> Answer:
     """The answer to a slash command that looks at code. Raises `AnalysisDied`."""
 
