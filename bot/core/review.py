@@ -13,7 +13,7 @@ from bot.core.config_text import Problem
 from bot.core.details import details
 from bot.core.examine import Code, Engines, Failed, Memory, examine_code, examine_memory
 from bot.core.launch_states import states_marker
-from bot.core.ledger import Ledger, reviewed
+from bot.core.ledger import Ledger, Override, reviewed
 from bot.core.placing import Placed, place
 from bot.core.plan import CHECK_NAMES, CODE_CHECK, MEMORY_CHECK, Annotation, CheckOutcome, Plan
 from bot.core.policy import STATE_OF_VERDICT, code_state, conclusion, level, memory_state
@@ -127,21 +127,19 @@ def _code_check(
 
 def _memory_check(given: ReviewInput, memory: Memory | Failed, placed: Iterable[Placed], links: Links) -> CheckOutcome:
     config = given.config
+    override = given.ledger.override("memory", given.snapshot.head_sha)
     if isinstance(memory, Failed):
         title, summary = failed_texts("The memory estimate", memory.what)
         end = conclusion("failed", config.memory, config)
-        return CheckOutcome(name=MEMORY_CHECK, conclusion=end, state="failed", title=title, summary=summary)
+        outcome = CheckOutcome(name=MEMORY_CHECK, conclusion=end, state="failed", title=title, summary=summary)
+        return _overridden(outcome, override) if override else outcome
     mine = [item for item in placed if item.finding in memory.findings]
     state = memory_state(impact.verdict for impact in memory.impacts if impact.head is not None)
     too_large = [impact.path for impact in memory.impacts if impact.verdict == "exceeds"]
     title, summary, text = memory_texts(memory.impacts, memory.notes, links)
-    override = given.ledger.override("memory", given.snapshot.head_sha)
-    if override is not None and state != "ok":
-        state, title = "overridden", override_title(override, title)
-        summary = f"{override_text(override)}\n\n{summary}"
     moved = [impact for impact in memory.impacts if impact.head is not None]
     marker = states_marker((impact.path, STATE_OF_VERDICT[impact.verdict]) for impact in moved)
-    return CheckOutcome(
+    outcome = CheckOutcome(
         name=MEMORY_CHECK,
         conclusion=conclusion(state, config.strictest("memory", too_large), config),
         state=state,
@@ -149,6 +147,19 @@ def _memory_check(given: ReviewInput, memory: Memory | Failed, placed: Iterable[
         summary=limits.check_text(summary),
         text=limits.check_text(f"{marker}\n\n{text}"),
         annotations=_annotations(mine, "memory", config),
+    )
+    return _overridden(outcome, override) if override is not None and state != "ok" else outcome
+
+
+def _overridden(outcome: CheckOutcome, override: Override) -> CheckOutcome:
+    """The check as somebody lets it pass: who and why first, and nothing as loud as a failure."""
+    return replace(
+        outcome,
+        conclusion="success",
+        state="overridden",
+        title=limits.title(override_title(override, outcome.title)),
+        summary=limits.check_text(f"{override_text(override)}\n\n{outcome.summary}"),
+        annotations=tuple(replace(note, level="notice") for note in outcome.annotations),
     )
 
 

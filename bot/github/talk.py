@@ -81,6 +81,8 @@ class Talks:
             pull = ((self._api.graphql(query, variables).get("repository")) or {}).get("pullRequest")
             if pull is None:
                 raise Refused(200, f"GraphQL does not show pull request {number}")
+            if any(pull.get(name) is None for name in left):  # without its own summary it would write another
+                raise Refused(200, f"GraphQL does not show what stands on pull request {number}")
             yield {name: [node for node in pull[name]["nodes"] if node] for name in left}
             for name in list(left):
                 page = pull[name]["pageInfo"]
@@ -190,7 +192,11 @@ def _mutate(api: Api, steps: Sequence[_Step]) -> list[bool]:
     )
     given = {name: values | {"clientMutationId": name} for name, (_, _, values) in zip(names, steps, strict=True)}
     query = f"mutation({declared}) {{ {called} }}"
-    answer = look_then_write(lambda: api.graphql(query, given, is_write=True), lambda: None)
+    try:
+        answer = look_then_write(lambda: api.graphql(query, given, is_write=True), lambda: None)
+    except Refused as error:  # not one of them was done
+        _log.warning("GitHub changed no thread: %s", error)
+        return [False] * len(steps)
     done = [answer.get(name) is not None for name in names]
     if not all(done):
         _log.info("GitHub did not change %d of %d threads", done.count(False), len(done))

@@ -171,5 +171,30 @@ def test_graphql_blobs_threads_and_the_contents_write_rule(world: World) -> None
     comment = thread["comments"]["nodes"][0]
     assert "errors" not in mutate("minimizeComment", f'subjectId: "{comment["id"]}", classifier: OUTDATED')
     assert world.server.service.hub.rows.review_comments[comment["databaseId"]].minimized_reason == "outdated"
+    mine = mutate("updatePullRequestReviewComment", f'pullRequestReviewCommentId: "{comment["id"]}", body: "edited"')
+    assert "errors" not in mine
+    row = world.server.service.hub.rows.review_comments[comment["databaseId"]]
+    assert row.body == "edited"
+    row.author = world.server.service.hub.rows.accounts["dana"]
+    other = mutate("updatePullRequestReviewComment", f'pullRequestReviewCommentId: "{comment["id"]}", body: "x"')
+    assert other["errors"][0]["type"] == "FORBIDDEN"
     unknown = mutate("minimizeComment", f'subjectId: "{comment["id"]}", classifier: BORING')
     assert "does not exist" in unknown["errors"][0]["message"]
+
+
+def test_graphql_shows_the_conversation_in_pages(world: World) -> None:
+    for number in range(3):
+        world.call("POST", "/issues/1/comments", {"body": f"comment {number}"})
+    query = """query($after: String) { repository(owner: "acme", name: "trainer") { pullRequest(number: 1) {
+      comments(first: 2, after: $after) {
+        pageInfo { hasNextPage endCursor } nodes { databaseId body author { __typename login } } }
+    } } }"""
+    bodies, after = [], None
+    while True:
+        _, data = world.client().requester.graphql_query(query, {"after": after})
+        page = data["data"]["repository"]["pullRequest"]["comments"]
+        bodies += [(one["body"], one["author"]["__typename"], one["author"]["login"]) for one in page["nodes"]]
+        if not page["pageInfo"]["hasNextPage"]:
+            break
+        after = page["pageInfo"]["endCursor"]
+    assert bodies == [(f"comment {number}", "Bot", "preflight") for number in range(3)]

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from bot.core import commands
 from bot.core.commands import Command, CommandContext
 from bot.core.config import Config
+from bot.core.ledger import Ledger, Override
 from bot.core.plan import CheckOutcome
-from bot.core.review import MemoryTree, ReviewInput, review
+from bot.core.review import Engines, MemoryTree, ReviewInput, review
 from bot.sources.base import ChangedFile, PullSnapshot
 from bot.workshop.run_configs import run_configs
+from estimator.api import Impact
 
 SCRIPT = """\
 from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
@@ -97,3 +101,26 @@ def test_the_check_names_the_origin_of_every_input() -> None:
     check, _ = memory_check("t4", Config())
     assert "Inputs and where they come from" in check.text
     assert "run.slurm:2" in check.text
+
+
+def test_an_override_lets_its_commit_pass_and_no_other() -> None:
+    row = Override(check="memory", sha=HEAD, reason="measured @node", who="omar", when="2026-11-30T00:00:00Z")
+    plan = review(replace(given("t4", Config()), ledger=Ledger(overrides=(row,))))
+    check = plan.checks[1]
+    assert (check.conclusion, check.state) == ("success", "overridden")
+    assert check.title.startswith("Overridden by omar: ")
+    assert "cannot fit" in check.summary
+    assert "@node" not in check.summary  # mentions nobody
+    assert {note.level for note in check.annotations} == {"notice"}
+    other = Ledger(overrides=(replace(row, sha="c" * 40),))
+    assert review(replace(given("t4", Config()), ledger=other)).checks[1].state == "exceeds"
+
+
+def test_an_override_also_passes_a_commit_that_preflight_failed_on() -> None:
+    def broken(*_: object) -> tuple[Impact, ...]:
+        raise ZeroDivisionError
+
+    row = Override(check="memory", sha=HEAD, reason="measured", who="omar", when="2026-11-30T00:00:00Z")
+    asked = replace(given("t4", Config(on_failure="failure")), ledger=Ledger(overrides=(row,)))
+    assert review(asked, Engines(affected=broken)).checks[1].state == "overridden"
+    assert review(replace(asked, ledger=Ledger()), Engines(affected=broken)).checks[1].conclusion == "failure"
