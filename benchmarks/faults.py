@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 import tempfile
 from collections import Counter
@@ -37,6 +38,7 @@ def main() -> int:
     parser.add_argument("--totals", type=Path, help="file that sums up over several runs")
     parser.add_argument("--keep", type=Path, help="keep the logs of the stack in this directory")
     args = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the stack ends with us
     totals = Totals.load(args.totals) if args.totals else Totals()
     first = totals.stories if args.first is None else args.first
     for start in range(first, first + args.stories, args.batch):

@@ -90,6 +90,10 @@ class Keys:
         """string (zlib JSON), TREE_TTL: the recursive listing of a commit's tree."""
         return f"{self.space}:tree:{repo_id}:{sha}"
 
+    def comparison(self, repo_id: int, base: str, head: str) -> str:
+        """string (zlib JSON), TREE_TTL: merge base and changed files of two commits."""
+        return f"{self.space}:compare:{repo_id}:{base}:{head}"
+
     def publisher(self, installation_id: int) -> str:
         """string (token), expiry of the lease: who writes to this installation now."""
         return f"{self.space}:publisher:{installation_id}"

@@ -78,8 +78,24 @@ class Contents:
                 if entry["type"] == "blob" and entry["mode"] != "120000"
             }
             document = {"files": files, "cut": bool(answer.get("truncated"))}
-            self._client.set(key, zlib.compress(json.dumps(document).encode()), ex=TREE_TTL)
+            self._keep_document(key, document)
         return Listing({path: Entry(sha, size) for path, (sha, size) in document["files"].items()}, document["cut"])
+
+    def keep_tree(self, commit: str, listing: Listing) -> None:
+        """A listing that was found without asking for it."""
+        files = {path: [entry.sha, entry.size] for path, entry in listing.files.items()}
+        self._keep_document(self._keys.tree(self._repo_id, commit), {"files": files, "cut": listing.is_cut})
+
+    def _keep_document(self, key: str, document: Mapping[str, Any]) -> None:
+        self._client.set(key, zlib.compress(json.dumps(document).encode()), ex=TREE_TTL)
+
+    def kept(self, shas: Iterable[str]) -> dict[str, bytes]:
+        """Of these blobs those in the cache."""
+        return self._cached(dict.fromkeys(shas, Entry("", 0)))
+
+    def keep(self, blobs: Mapping[str, bytes]) -> None:
+        """Contents that were found without asking for them; what is not genuine is not kept."""
+        self._keep(blobs)
 
     def blobs(self, entries: Iterable[Entry], commit: str) -> dict[str, bytes]:
         """The bytes of each entry by blob id; what is too large or gone is left out. `commit` holds them (tarball)."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, cast, get_args
+from typing import Any
 from urllib.parse import quote
 
 from bot.core.gate import Check
@@ -19,6 +19,7 @@ from bot.errors import InputError
 from bot.github.auth import AppCredentials
 from bot.github.checks import Checks
 from bot.github.commits import Commits
+from bot.github.comparisons import Comparisons, changed_file
 from bot.github.contents import Contents
 from bot.github.errors import Gone, NotFound
 from bot.github.gate import memory_check
@@ -31,13 +32,11 @@ from bot.github.talk import Talks
 from bot.github.threads import Threads
 from bot.keys import LEDGER, all_derived, derived
 from bot.settings import WorkerSettings
-from bot.sources.base import ChangedFile, Status
+from bot.sources.base import ChangedFile
 from bot.store import HOUR, Client, Keys
 
 MAX_FILES = 3_000
 """GitHub lists no more files of a pull request."""
-_COMPARED_FILES = 300
-"""GitHub lists no more files of a comparison."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +100,7 @@ class Gateway:
         self.checks = Checks(self._api, self._repo)
         self.conversation = Conversation(self._api, self._repo, credentials.login)
         self.threads = Threads(self._api, self._repo, credentials.login)
+        self.comparisons = Comparisons(self._api, client, keys, repo_id=repo_id, repo=self._repo)
         self.contents = Contents(self._api, client, keys, repo_id=repo_id, full_name=full_name)
         self.talks = Talks(self._api, full_name, credentials.login)
         self.people = Contributors(self._api, self._repo)
@@ -171,14 +171,14 @@ class Gateway:
     def changes(self, pull: PullInfo) -> tuple[str, tuple[ChangedFile, ...]]:
         """The commit that base and head have in common, and the changed files, at most `MAX_FILES`.
 
-        One request for most pull requests: a comparison lists up to 300 files, from the same merge base. A fork's head
-        resolves through the base repository. Where the two disagree in number, the pull request's own list holds.
+        One request for most pull requests. Where comparison and pull request disagree in number, the latter's own list
+        holds.
         """
-        answer = self._api.get(f"{self._repo}/compare/{pull.base_sha}...{pull.head_sha}", {"per_page": 1})
-        entries = list(answer.get("files") or ())
-        if len(entries) != pull.num_files or pull.num_files >= _COMPARED_FILES:
-            entries = list(self._api.pages(f"{self._repo}/pulls/{pull.number}/files", limit=MAX_FILES))
-        return str(answer["merge_base_commit"]["sha"]), tuple(map(_file, entries))
+        compared = self.comparisons.between(pull.base_sha, pull.head_sha)
+        if compared.has_all(pull.num_files):
+            return compared.merge_base, compared.files
+        entries = self._api.pages(f"{self._repo}/pulls/{pull.number}/files", limit=MAX_FILES)
+        return compared.merge_base, tuple(map(changed_file, entries))
 
     def permission(self, login: str) -> str:
         """``admin``, ``write``, ``read`` or ``none`` (maintain counts as write, triage as read); asked once a job."""
@@ -210,14 +210,4 @@ def _pull(document: Mapping[str, Any]) -> PullInfo:
         head_ref=str(head["ref"]),
         head_full_name=str(head["repo"]["full_name"]) if head.get("repo") else None,
         default_branch=str(base["repo"].get("default_branch", "")),
-    )
-
-
-def _file(entry: Mapping[str, Any]) -> ChangedFile:
-    status = entry["status"] if entry["status"] in get_args(Status) else "changed"
-    return ChangedFile(
-        path=str(entry["filename"]),
-        status=cast(Status, status),
-        previous_path=entry.get("previous_filename"),
-        patch=entry.get("patch"),
     )

@@ -15,6 +15,7 @@ from analyzer.api import imported_paths
 from bot.core.config import CONFIG_PATHS, Config
 from bot.core.ledger import Ledger
 from bot.core.review_input import MemoryTree, ReviewInput
+from bot.github.comparisons import rebuild
 from bot.github.contents import Contents, Entry, Listing
 from bot.github.gateway import Gateway, PullInfo
 from bot.sources.base import ChangedFile, PullSnapshot
@@ -176,8 +177,10 @@ def read_pull(
     if pull.is_draft and generation > 0:  # skipped without a look at its files; a command looks
         return ReviewInput(snapshot=_snapshot(pull, repo_id), head=MemoryTree({}), base=MemoryTree({}))
     merge_base, files = gateway.changes(pull)
-    head = LazyTree(gateway.contents, pull.head_sha)
     base = LazyTree(gateway.contents, merge_base)
+    compared = gateway.comparisons.between(pull.base_sha, pull.head_sha)
+    rebuild(gateway.contents, compared, base.listing, pull.head_sha)
+    head = LazyTree(gateway.contents, pull.head_sha)
     before = {changed.previous_path or changed.path for changed in files}
     at_head = [file.path for file in files if file.status != "removed"]
     starts = {
