@@ -9,6 +9,21 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from estimator.exact.guard import VRAMExceeded, VRAMGuard, VRAMWarning
+
+__all__ = ["VRAMExceeded", "VRAMGuard", "VRAMWarning", "main"]
+
+
+def __getattr__(name: str) -> Any:
+    """The guard, which needs torch, only where it is asked for."""
+    if name in ("VRAMExceeded", "VRAMGuard", "VRAMWarning"):
+        from estimator.exact import guard
+
+        return getattr(guard, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def main() -> None:

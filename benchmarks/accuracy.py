@@ -1,6 +1,8 @@
 """Score the estimator on the public measured rows and write ``docs/accuracy.md``.
 
-    python -m benchmarks.accuracy [--check]
+    python -m benchmarks.accuracy [--check | --records FILE]
+
+`--records` scores the peaks that ``VRAMGuard`` wrote, and prints the table instead of writing the page.
 
 A row is compared with the interval of the same kind: what it measured as allocated with `allocated`, as reserved with
 `reserved`, with nvidia-smi with `peak`; where nobody says how it was measured, with `reserved`.
@@ -155,7 +157,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Write or check the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="fail when the committed page is stale")
+    parser.add_argument("--records", type=Path, metavar="FILE", help="score what VRAMGuard recorded")
     args = parser.parse_args(argv)
+    if args.records:
+        print("\n".join(table("model", score(load(args.records)), lambda item: str(item.row["model"]))))
+        return 0
     text = page()
     if args.check:
         is_fresh = PAGE.exists() and PAGE.read_text(encoding="utf-8") == text

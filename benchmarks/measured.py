@@ -48,9 +48,11 @@ class Scored:
 
 def load(path: Path = ROWS, qualities: str = "ABC") -> list[dict[str, Any]]:
     """The rows, without those whose published value contradicts their own configuration."""
-    with gzip.open(path, "rt", encoding="utf-8") as handle:
+    opened = gzip.open if path.suffix == ".gz" else open
+    with opened(path, "rt", encoding="utf-8") as handle:
         rows = [json.loads(line) for line in handle if line.strip()]
-    return [row for row in rows if row["quality"] in qualities and not row["suspect"]]
+    wanted = [row for row in rows if row["quality"] in qualities and not row.get("suspect")]
+    return [{"suspect": False, "ran_only": False, "group": row["source"], "category": "", **row} for row in wanted]
 
 
 def run_of(row: dict[str, Any]) -> RunConfig:

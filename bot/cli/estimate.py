@@ -25,6 +25,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
     parser.add_argument("words", nargs="*", metavar="FILE | -- COMMAND", help="script, launch config or launch command")
     parser.add_argument("--run-config", metavar="FILE.json", help="the same inputs as one JSON document")
+    parser.add_argument(
+        "--exact", action="store_true",
+        help="FILE is package.module:factory: import it, run two steps without data (needs torch)",
+    )  # fmt: skip
     parser.add_argument("--format", choices=("terminal", "json", "markdown"), default="terminal")
     parser.add_argument("--fail-on", choices=("exceeds", "borderline"), help="exit 1 for this verdict or a worse one")
     add_options(parser)
@@ -35,15 +39,31 @@ def run(args: argparse.Namespace) -> int:
     from estimator.api import RunConfig, estimate
     from estimator.options import run_from
 
+    if args.exact:
+        return _finish(_exact(args), args)
     runs = [run_from(vars(args), base) for base in _bases(args)]
     if all(run == RunConfig() for run in runs):
         raise InputError("nothing to estimate: give --model or --params, a script or launch file, or -- COMMAND")
     estimates = [estimate(run) for run in runs]
     order = {"fits": 0, "unknown": 1, "borderline": 2, "exceeds": 3}
     worst = max(estimates, key=lambda item: order[item.verdict])
-    print(_rendered(worst, args.format))
+    return _finish(worst, args)
+
+
+def _exact(args: argparse.Namespace) -> Estimate:
+    from estimator.api import RunConfig
+    from estimator.exact.answer import estimate_exactly
+    from estimator.options import run_from
+
+    if len(args.words) != 1 or args.run_config:
+        raise InputError("--exact takes one package.module:factory and options")
+    return estimate_exactly(args.words[0], run_from(vars(args), RunConfig()))
+
+
+def _finish(result: Estimate, args: argparse.Namespace) -> int:
+    print(_rendered(result, args.format))
     failing = {None: (), "exceeds": ("exceeds",), "borderline": ("exceeds", "borderline")}[args.fail_on]
-    return 1 if worst.verdict in failing else 0
+    return 1 if result.verdict in failing else 0
 
 
 def _rendered(result: Estimate, style: str) -> str:

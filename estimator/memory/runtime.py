@@ -28,10 +28,16 @@ def _row(architecture: str) -> dict[str, str]:
 
 def context(setup: Setup) -> Context:
     """The part of the peak that nvidia-smi sees and the allocator does not."""
-    row = _row(setup.architecture)
-    floor, point = number(row, "context_floor_gib") or 0.0, number(row, "context_gib") or 0.0
+    floor, point = overhead(setup.architecture)
     nccl = _NCCL_BYTES if setup.replicas * setup.tp * setup.pp * setup.cp > 1 else 0
-    return Context(int(floor * GIB), int(point * GIB) + nccl)
+    return Context(floor, point + nccl)
+
+
+def overhead(architecture: str) -> tuple[int, int]:
+    """What the driver holds for one process on a card of this architecture: at least, and as expected."""
+    row = _row(architecture)
+    floor, point = number(row, "context_floor_gib") or 0.0, number(row, "context_gib") or 0.0
+    return int(floor * GIB), int(point * GIB)
 
 
 def workspace(setup: Setup) -> Term:

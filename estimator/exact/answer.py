@@ -1,0 +1,113 @@
+"""A trace as the same answer that the static tier gives."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from analyzer.errors import InputError
+from estimator.estimation import targets
+from estimator.exact.examples import example
+from estimator.exact.trace import Request, Traced, trace
+from estimator.memory.interval import residual_of
+from estimator.memory.runtime import overhead
+from estimator.report import Estimate, InputLine, Interval, ModelAnswer, Moment, TargetAnswer, Term
+from estimator.runconfig import RunConfig
+from estimator.sourced import Sourced, Unknown
+from estimator.verdict import overall, verdict_for
+
+SOURCE = "torch: MemTracker under FakeTensorMode"
+_UNSURE = (0.93, 1.0, 1.12)
+"""Fake tensors on a CPU landed within 5-12 % of a T4's peak for GPT-2 and BERT (shared facts, measured_peaks.md)."""
+
+
+def estimate_exactly(name: str, run: RunConfig) -> Estimate:
+    """The peak of ``package.module:factory`` under the words of `run`. Imports and calls the user's code.
+
+    Raises `InputError` for a name that cannot be imported, a word that cannot be traced, or a model that fails.
+    """
+    build = factory(name)
+    batch = _word(run.micro_batch, 1)
+    precision, optimizer = _word(run.precision, "fp32"), _word(run.optimizer, "adamw")
+    length, image = _word(run.seq_len, None), _word(run.image_size, None)
+    task = _word(run.task, "train")
+    request = Request(
+        build,
+        lambda model: example(model, batch=batch, length=length, image=image),
+        optimizer,
+        precision,
+        task == "train",
+    )
+    try:
+        traced = trace(request)
+    except KeyError:
+        raise InputError(
+            f"precision {precision!r} cannot be traced: fp32, amp-bf16, amp-fp16, pure-bf16 or pure-fp16"
+        ) from None
+    except ImportError as error:
+        raise InputError(f"--exact needs torch (pip install 'preflight-bot[exact]'): {error}") from None
+    except InputError:
+        raise
+    except Exception as error:
+        raise InputError(f"{name} failed under fake tensors: {type(error).__name__}: {str(error)[:300]}") from error
+    return _answer(name, run, traced)
+
+
+def factory(name: str) -> Callable[[], Any]:
+    """The callable that ``package.module:factory`` names; modules are looked for in the working directory first."""
+    module, _, attribute = name.partition(":")
+    if not module or not attribute:
+        raise InputError(f"{name}: give package.module:factory")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        found: Any = importlib.import_module(module)
+        for part in attribute.split("."):
+            found = getattr(found, part)
+    except Exception as error:
+        raise InputError(f"{name}: cannot be imported: {type(error).__name__}: {error}") from error
+    if not callable(found):
+        raise InputError(f"{name} is no function that makes a model")
+    made: Callable[[], Any] = found
+    return made
+
+
+def _word(sourced: Sourced[Any], otherwise: Any) -> Any:
+    return otherwise if isinstance(sourced.value, Unknown) else sourced.value
+
+
+def _answer(name: str, run: RunConfig, traced: Traced) -> Estimate:
+    cards = targets(run)
+    low, point, high = _UNSURE
+    reserve = residual_of("reserved-over-allocated")
+    allocated = _interval(traced.must, traced.peak, (low, point, high))
+    reserved = _interval(traced.must, traced.peak, (low, point * reserve.point, high * reserve.high))
+    floor, expected = overhead(cards[0].architecture if cards else "")
+    peak = Interval(
+        reserved.floor + floor, reserved.low + floor, reserved.point + expected, reserved.high + 2 * expected - floor
+    )
+    answers = tuple(
+        TargetAnswer(card.label, card.count, card.usable_bytes, verdict_for(peak, card.usable_bytes)) for card in cards
+    )
+    terms = tuple(Term(kind, size, 0, "counted", SOURCE) for kind, size in traced.at_peak)
+    timeline = tuple(Moment(moment, (Term("alive", size, 0, "counted", SOURCE),)) for moment, size in traced.moments)
+    inputs = tuple(
+        InputLine(word, run.to_document()[word], sourced.describe())
+        for word, sourced in run.words().items() if sourced.is_known
+    )  # fmt: skip
+    return Estimate(
+        verdict=overall([each.verdict for each in answers]),
+        model=ModelAnswer(name, traced.params, SOURCE), targets=answers, peak=peak, allocated=allocated,
+        reserved=reserved, moment="the worst of two steps", terms=terms, timeline=timeline, inputs=inputs,
+        reasons=() if cards else ("no GPU to compare with is known",),
+    )  # fmt: skip
+
+
+def _interval(must: int, size: int, factors: tuple[float, float, float]) -> Interval:
+    low, point, high = (int(size * factor) for factor in factors)
+    floor = min(must, low)
+    return Interval(floor, low, max(point, low), max(high, point))

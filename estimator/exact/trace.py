@@ -1,0 +1,203 @@
+"""Two training steps of a real model on tensors without data: what is alive at the worst moment.
+
+`FakeTensorMode` gives every tensor its shape and dtype and no memory, `MemTracker` counts the storages that are alive.
+Both are torch's own. Kernels are those of the CPU: their workspaces are not those of a GPU, what autograd keeps is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+STEPS = 2
+"""The first allocates the optimizer's state, the second runs beside it."""
+PRECISIONS = {
+    "fp32": ("fp32", ""), "amp-bf16": ("fp32", "bf16"), "amp-fp16": ("fp32", "fp16"), "pure-bf16": ("bf16", ""),
+    "pure-fp16": ("fp16", ""),
+}  # fmt: skip
+"""What weights are held in, and the autocast type where that is not what is computed in."""
+_DTYPES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
+# Autocast on CUDA computes these in fp32 (torch docs, "CUDA Ops that can autocast to float32"); on a CPU it does not.
+_IN_FP32 = (
+    "softmax", "log_softmax", "layer_norm", "group_norm", "cross_entropy", "nll_loss", "mse_loss", "l1_loss", "kl_div",
+    "binary_cross_entropy_with_logits", "cosine_similarity", "normalize", "softplus",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Traced:
+    """Bytes of one device. `at_peak` are those of the worst moment by kind (weights, gradients, …); `must` is what is
+    there in every implementation: weights, gradients and what the optimizer keeps between steps."""
+
+    params: int
+    trained: int
+    peak: int
+    must: int
+    at_peak: tuple[tuple[str, int], ...]
+    moments: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What to trace. `build` makes the model, or the model and an example input; `example` makes inputs otherwise."""
+
+    build: Callable[[], Any]
+    example: Callable[[Any], Sequence[Any]]
+    optimizer: str
+    precision: str
+    is_training: bool = True
+
+
+def trace(request: Request) -> Traced:
+    """Two steps, or one forward pass where nothing is trained; no memory is allocated for data.
+
+    Raises whatever the model raises.
+    """
+    import torch
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.distributed._tools.mem_tracker import MemTracker
+
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        model, inputs = _built(request)
+        weights, mixed = PRECISIONS[request.precision]
+        if weights != "fp32":
+            model = model.to(getattr(torch, _DTYPES[weights]))
+            inputs = [each.to(getattr(torch, _DTYPES[weights])) if _is_float(each) else each for each in inputs]
+        model.train(request.is_training)
+        trained = [each for each in model.parameters() if each.requires_grad]
+        optimizer = _optimizer(request.optimizer, trained) if request.is_training and trained else None
+        tracker = MemTracker()
+        tracker.track_external(model, *([optimizer] if optimizer else []), *inputs)
+        moments: dict[str, int] = {"model load": _total(tracker)}
+        with tracker:
+            for _ in range(STEPS if optimizer else 1):
+                _step(model, inputs, optimizer, mixed, lambda name: moments.__setitem__(name, _total(tracker)))
+                tracker.reset_mod_stats()  # of modules; the peak stays
+        peak = _by_kind(tracker.get_tracker_snapshot("peak"))
+    params = sum(each.numel() for each in model.parameters())
+    own = sum(each.numel() * each.element_size() for each in model.parameters())
+    grads = sum(each.numel() * each.element_size() for each in trained) if optimizer else 0
+    return Traced(
+        params=params, trained=sum(each.numel() for each in trained) if optimizer else 0, peak=peak.pop("Total"),
+        must=own + grads + _state_bytes(optimizer), at_peak=tuple((name, size) for name, size in peak.items() if size),
+        moments=tuple(moments.items()),
+    )  # fmt: skip
+
+
+def _built(request: Request) -> tuple[Any, list[Any]]:
+    made = request.build()
+    if isinstance(made, tuple) and len(made) == 2:
+        model, example = made
+        inputs = list(example) if isinstance(example, (list, tuple)) else [example]
+    else:
+        model, inputs = made, list(request.example(made))
+    return model, inputs
+
+
+def _step(model: Any, inputs: Sequence[Any], optimizer: Any, mixed: str, note: Callable[[str], None]) -> None:
+    import torch
+
+    if optimizer is None:
+        with torch.no_grad(), _autocast(mixed):
+            model(*inputs)
+            note("forward")
+        return
+    with _autocast(mixed):
+        loss = _loss(model(*inputs))
+    note("forward end")
+    loss.backward()
+    note("backward end")
+    optimizer.step()
+    note("optimizer step")
+    optimizer.zero_grad(set_to_none=True)
+
+
+@contextmanager
+def _autocast(mixed: str) -> Iterator[None]:
+    """A GPU's autocast on a CPU: what CUDA keeps in fp32 is computed in fp32."""
+    if not mixed:
+        yield
+        return
+    import torch
+    from torch.overrides import TorchFunctionMode
+
+    class Widened(TorchFunctionMode):  # type: ignore[misc] # torch is not installed where types are checked
+        def __torch_function__(
+            self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+        ) -> Any:
+            if getattr(func, "__name__", "") not in _IN_FP32:
+                return func(*args, **(kwargs or {}))
+            with torch.autocast("cpu", enabled=False):
+                return func(*(each.float() if _is_float(each) else each for each in args), **(kwargs or {}))
+
+    with torch.autocast("cpu", getattr(torch, _DTYPES[mixed])), Widened():
+        yield
+
+
+def _loss(output: Any) -> Any:
+    """The output's own loss, else the sum of what it returns."""
+    if hasattr(output, "loss") and output.loss is not None:
+        return output.loss
+    found = [each.float().mean() for each in _floats(output)]
+    if not found:
+        raise ValueError("the model returns no tensor of numbers")
+    return sum(found[1:], found[0])
+
+
+def _floats(output: Any) -> Iterator[Any]:
+    if isinstance(output, Mapping):
+        output = list(output.values())
+    for each in output if isinstance(output, (list, tuple)) else [output]:
+        if _is_float(each):
+            yield each
+        elif isinstance(each, (list, tuple, Mapping)):
+            yield from _floats(each)
+
+
+def _is_float(value: Any) -> bool:
+    import torch
+
+    return isinstance(value, torch.Tensor) and value.is_floating_point()
+
+
+def _optimizer(name: str, params: list[Any]) -> Any:
+    import torch
+
+    kinds: dict[str, Callable[[], Any]] = {
+        "adamw": lambda: torch.optim.AdamW(params), "sgd": lambda: torch.optim.SGD(params, lr=0.1),
+        "sgd-momentum": lambda: torch.optim.SGD(params, lr=0.1, momentum=0.9),
+        "adagrad": lambda: torch.optim.Adagrad(params), "rmsprop": lambda: torch.optim.RMSprop(params),
+        "adafactor": lambda: torch.optim.Adafactor(params),
+    }  # fmt: skip
+    if name not in kinds:
+        raise ValueError(f"optimizer {name!r} cannot be traced; one of {', '.join(kinds)}")
+    return kinds[name]()
+
+
+def _state_bytes(optimizer: Any) -> int:
+    state = optimizer.state.values() if optimizer is not None else ()
+    return sum(
+        each.numel() * each.element_size() for kept in state for each in kept.values() if hasattr(each, "element_size")
+    )
+
+
+def _total(tracker: Any) -> int:
+    return sum(int(kinds["Total"]) for kinds in tracker.get_tracker_snapshot("current").values())
+
+
+_NAMES = {
+    "PARAM": "weights", "BUFFER": "buffers", "GRAD": "gradients", "ACT": "saved activations",
+    "TEMP": "temporaries of backward", "OPT": "optimizer state and temporaries", "OTH": "inputs and others",
+}  # fmt: skip
+
+
+def _by_kind(snapshot: Mapping[Any, Mapping[Any, int]]) -> dict[str, int]:
+    """Bytes by kind over all devices; a model may leave small tensors on another."""
+    found: dict[str, int] = {"Total": 0}
+    for kinds in snapshot.values():
+        for kind, size in kinds.items():
+            name = kind if isinstance(kind, str) else _NAMES.get(kind.name, kind.name.lower())
+            found[name] = found.get(name, 0) + int(size)
+    return found
