@@ -120,3 +120,21 @@ def _answers(url: str) -> bool:
         return False
     finally:
         client.close()
+
+
+def main() -> None:
+    """``python -I -m bot.redis_server FOLDER``: serve from FOLDER, where writes are kept, until told to stop."""
+    if len(sys.argv) != 2:
+        sys.exit("usage: python -I -m bot.redis_server FOLDER")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    with own_server(Path(sys.argv[1]).absolute()) as url:
+        sys.stdout.write(f"REDIS_URL={url}\n")
+        sys.stdout.flush()
+        try:
+            signal.pause()
+        except KeyboardInterrupt:
+            sys.exit(0)
+
+
+if __name__ == "__main__":
+    main()

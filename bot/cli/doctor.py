@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import time
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -26,6 +27,9 @@ _MARKS = {"ok": "ok  ", "warn": "warn", "fail": "FAIL", "skip": "skip"}
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
     parser.add_argument("--manifest", metavar="FILE", help="compare with another app.yml than this version's")
+    parser.add_argument(
+        "--wait", type=float, default=0.0, metavar="SECONDS", help="look again until nothing fails, for so long at most"
+    )
     parser.add_argument("--format", choices=("terminal", "json"), default="terminal")
 
 
@@ -33,15 +37,19 @@ def run(args: argparse.Namespace) -> int:
     """Print what was found; 1 where something failed."""
     from bot.doctor.line import is_bad
 
-    lines = []
-    for line in _lines(Path(args.manifest) if args.manifest else None):
-        lines.append(line)
-        if args.format == "terminal":
-            print(f"{_MARKS[line.status]}  {line.name}: {line.detail}", flush=True)
-            if line.repair:
-                print(f"      -> {line.repair}")
+    manifest = Path(args.manifest) if args.manifest else None
+    lines = list(_lines(manifest))
+    until = time.monotonic() + args.wait
+    while is_bad(lines) and time.monotonic() < until:
+        time.sleep(1.0)
+        lines = list(_lines(manifest))
     if args.format == "json":
         print(json.dumps({"version": 1, "ok": not is_bad(lines), "checks": [asdict(line) for line in lines]}, indent=2))
+        return int(is_bad(lines))
+    for line in lines:
+        print(f"{_MARKS[line.status]}  {line.name}: {line.detail}")
+        if line.repair:
+            print(f"      -> {line.repair}")
     return int(is_bad(lines))
 
 
