@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import logging
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -17,12 +18,16 @@ from bot.core.ledger import Ledger, Override, reviewed
 from bot.core.placing import Placed, place
 from bot.core.plan import CHECK_NAMES, CODE_CHECK, MEMORY_CHECK, Annotation, CheckOutcome, Plan
 from bot.core.policy import STATE_OF_VERDICT, code_state, conclusion, level, memory_state
+from bot.core.preview import Preview, merged_config, preview
 from bot.core.review_input import MemoryTree, ReviewInput
 from bot.render import limits
 from bot.render.checks import annotation, code_texts, failed_texts, memory_texts
 from bot.render.decisions import override_text, override_title
 from bot.render.markdown import Links
+from bot.render.preview import preview_text
 from bot.render.summary import review_body, summary_body
+
+log = logging.getLogger(__name__)
 
 __all__ = ["Engines", "MemoryTree", "ReviewInput", "review"]
 
@@ -31,16 +36,14 @@ def review(given: ReviewInput, engines: Engines | None = None) -> Plan:
     """Everything GitHub should show for the pull request at its head."""
     if given.snapshot.is_draft:
         return _skipped(given, "Draft: Preflight reviews when it is ready")
-    doors = engines or Engines()
-    code, memory = examine_code(given, doors), examine_memory(given, doors)
     links = _links(given)
-    findings = (*_findings(code), *_findings(memory))
-    placed = place(given, findings, links)
-    code = _heard(code, placed)
-    comments = tuple(item.comment for item in placed if item.comment)
     problems = (*given.config_problems, *_head_config_problems(given))
+    code, memory, placed, plain_checks = _look(given, engines or Engines(), problems, links)
+    comments = tuple(item.comment for item in placed if item.comment)
+    previewed = _preview(given, engines or Engines(), (placed, plain_checks), links)
+    shown_preview = preview_text(previewed, given.snapshot.base_ref) if previewed else ""
     checks = with_buttons(
-        (_code_check(given, code, placed, problems, links), _memory_check(given, memory, placed, links)),
+        _with_preview(plain_checks, shown_preview),
         [item.finding for item in placed if not item.is_silenced],
     )
     after = _ledger_after(given, code, memory, placed)
@@ -51,11 +54,59 @@ def review(given: ReviewInput, engines: Engines | None = None) -> Plan:
         checks=checks,
         comments=comments,
         review_body=review_body(placed) if comments else "",
-        summary=summary_body(placed, impacts, suppressed, given.snapshot, links, after),
+        summary=summary_body(
+            placed,
+            impacts,
+            suppressed,
+            given.snapshot,
+            links,
+            after,
+            shown_preview if previewed and previewed.has_effect else "",
+        ),
         standing=tuple(item.fingerprint for item in placed),
         posted=after.posted,
         details=details(given, checks, code, memory, placed, problems),
     )
+
+
+_Seen = tuple[Sequence[Placed], tuple[CheckOutcome, CheckOutcome]]
+
+
+def _look(
+    given: ReviewInput, doors: Engines, problems: tuple[Problem, ...], links: Links
+) -> tuple[Code | Failed, Memory | Failed, tuple[Placed, ...], tuple[CheckOutcome, CheckOutcome]]:
+    """Both engines' answers, where each finding is said, and the checks, with the configuration of `given`."""
+    code, memory = examine_code(given, doors), examine_memory(given, doors)
+    placed = place(given, (*_findings(code), *_findings(memory)), links)
+    code = _heard(code, placed)
+    return (
+        code,
+        memory,
+        placed,
+        (_code_check(given, code, placed, problems, links), _memory_check(given, memory, placed, links)),
+    )
+
+
+def _preview(given: ReviewInput, doors: Engines, seen: _Seen, links: Links) -> Preview | None:
+    """What would change with the configuration that the pull request brings; None where it brings none."""
+    try:
+        then = merged_config(given)
+        if then is None:
+            return None
+        _, _, placed, checks = _look(replace(given, config=then), doors, (), links)
+        return preview(given, then, (_heard_findings(seen[0]), seen[1]), (_heard_findings(placed), checks))
+    except Exception:  # job boundary: a preview is a courtesy, the review must not be lost to it
+        log.exception("the preview of the configuration failed")
+        return None
+
+
+def _heard_findings(placed: Iterable[Placed]) -> list[Finding]:
+    return [item.finding for item in placed if not item.is_silenced]
+
+
+def _with_preview(checks: tuple[CheckOutcome, CheckOutcome], text: str) -> tuple[CheckOutcome, CheckOutcome]:
+    code, memory = checks
+    return (replace(code, summary=limits.check_text(f"{code.summary}\n\n{text}")), memory) if text else checks
 
 
 def _skipped(given: ReviewInput, why: str) -> Plan:

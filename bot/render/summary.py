@@ -37,12 +37,13 @@ def summary_body(
     snapshot: PullSnapshot,
     links: Links,
     ledger: Ledger,
+    preview: str = "",
 ) -> str | None:
     """The summary, or None when a person need not read one. The ledger is hidden in it when it is published."""
     tight = [item for item in impacts if item.head is not None and item.verdict in _WORTH_SAYING]
     decided = decisions_list(ledger, snapshot.head_sha)
     placed = [item for item in placed if not item.is_silenced]
-    if not placed and not tight and not suppressed and not decided and not ledger.distrusted:
+    if not placed and not tight and not suppressed and not decided and not ledger.distrusted and not preview:
         return None
     parts = [SUMMARY_MARKER, f"### Preflight at `{snapshot.head_sha[:12]}`"]
     if placed:
@@ -51,6 +52,8 @@ def summary_body(
         parts.append(f"**Memory**\n\n{memory_table(impacts, links)}")
     if decided:
         parts.append(decided)
+    if preview:
+        parts.append(preview)
     if suppressed:
         parts.append(suppressed_list(suppressed, links))
     if ledger.distrusted:
