@@ -76,6 +76,8 @@ def checks(seen: dict[str, Any]) -> None:
     for name, run in sorted({run["name"]: run for run in seen["check_runs"]}.items()):
         mark = _colour(colours.get(run["conclusion"], "33"), str(run["conclusion"]))
         heading(f"{name}: {mark} - {run['output']['title']}")
+        if "/r/" in str(run["details_url"]):
+            say(f"    the report: {run['details_url']}")
         markdown(run["output"]["summary"], max_lines=_MAX_SUMMARY_LINES)
         text = (run["output"]["text"] or "").partition("<details>")[0]
         markdown(text, max_lines=_MAX_SUMMARY_LINES)

@@ -25,7 +25,7 @@ def test_a_chosen_suggestion_gives_the_peak_it_promised(site: Site, document: di
     page = ask(site, document, change=[fitting])
     promised = launch["estimate"]["suggestions"][fitting]["peak_gib"]
     text = " ".join(Elements(page).text.split())
-    outcome = text[text.index("Estimate again") :]
+    outcome = text[text.index("What if?") : text.index("Changed:")]
     assert f"{promised['low']:.1f}–{promised['high']:.1f} GiB per GPU" in outcome
     assert "fits" in outcome[:100]
     checked = [item["value"] for item in Elements(page).named("input") if "checked" in item]
