@@ -79,6 +79,20 @@ def target(word: str, thread: ThreadFinding | None = None) -> Target:
     return Target(rule=rule, path=match["path"], line=int(match["line"]) if match["line"] else None)
 
 
+def of_thread(thread: ThreadFinding) -> Target:
+    """The finding of the thread that a command stands in."""
+    return Target(rule=thread.rule, fingerprint=thread.fingerprint)
+
+
+def names_rule(word: str) -> bool:
+    """Whether a word begins with the code, name or alias of a rule."""
+    try:
+        find(word.partition("@")[0])
+    except InputError:
+        return False
+    return True
+
+
 def reason_of(words: tuple[str, ...], *, is_needed: bool = True) -> str:
     """The rest of a command as its reason."""
     reason = " ".join(" ".join(words).split())
@@ -129,8 +143,8 @@ def unignore(ledger: Ledger, wanted: Target) -> Decided:
     num = len(ledger.dismissals) - len(kept)
     is_all = wanted.path is None and wanted.fingerprint is None
     had = is_all and ledger.ignored(wanted.rule) is not None
-    if not num and not had:
-        raise InputError(f"{wanted.rule} is neither ignored nor dismissed there")
+    if not num and not had:  # also when a command runs a second time: what was asked for is so
+        return Decided(None, said.not_silenced_text(wanted.rule, wanted.path))
     after = replace(unignoring(ledger, wanted.rule) if had else ledger, dismissals=kept)
     return Decided(after, said.unignored_text(wanted.rule, had=had, num=num))
 

@@ -106,6 +106,8 @@ def _most(order: Sequence[int], fits: Callable[[frozenset[int]], bool], keep: Ca
             high = middle
         else:
             low = middle + 1
+    while low < len(order) and not fits(frozenset(order[:low])):  # a shorter text can compress worse
+        low += 1
     return keep(frozenset(order[:low]))
 
 

@@ -20,7 +20,7 @@ from bot.render import limits
 from bot.render.summary import SUMMARY_MARKER
 
 _log = logging.getLogger("preflight.github")
-_MAX_PAGES = 20
+_MAX_PAGES = 100
 _REPLIES = 30
 _BATCH = 20
 """Threads changed in one request."""
@@ -58,20 +58,17 @@ class Talks:
         """Everything of ours, through all pages of both lists at once."""
         threads: list[Thread] = []
         summary: Posted | None = None
-        wanted = _THREADS % (_REACTIONS if with_reactions else "")
-        for found in self._pages(number, {"reviewThreads": wanted, "comments": _COMMENTS}):
+        left = {"reviewThreads": _THREADS % (_REACTIONS if with_reactions else ""), "comments": _COMMENTS}
+        for found in self._pages(number, left):
             threads += self._threads(found.get("reviewThreads", ()))
             summary = summary or self._summary(found.get("comments", ()))
+            if summary is not None:
+                left.pop("comments", None)
         return Talk(threads=tuple(threads), summary=summary)
 
-    def summary(self, number: int) -> Posted | None:
-        """Our summary comment alone."""
-        pages = self._pages(number, {"comments": _COMMENTS})
-        return next((found for page in pages if (found := self._summary(page["comments"]))), None)
-
-    def _pages(self, number: int, parts: Mapping[str, str]) -> Iterator[dict[str, list[Any]]]:
-        """The nodes of each list, page by page, while one of them has more."""
-        left, cursors = dict(parts), {"reviewThreads": None, "comments": None}
+    def _pages(self, number: int, left: dict[str, str]) -> Iterator[dict[str, list[Any]]]:
+        """The nodes of each list, page by page, while one of them has more. Who has enough of one takes it out."""
+        cursors = {"reviewThreads": None, "comments": None}
         for _ in range(_MAX_PAGES):
             if not left:
                 return
@@ -93,7 +90,8 @@ class Talks:
     def _threads(self, nodes: Iterable[Mapping[str, Any]]) -> Iterator[Thread]:
         for node in nodes:
             first, *answers = node["comments"]["nodes"] or [{}]
-            if not self._is_own(first) or not FINGERPRINT.match(first.get("body") or ""):
+            body = str(first.get("body") or "").replace("\r\n", "\n")  # a person edited it in the browser
+            if not self._is_own(first) or not FINGERPRINT.match(body):
                 continue
             is_long = node["comments"]["totalCount"] > _REPLIES
             yield Thread(
@@ -101,7 +99,7 @@ class Talks:
                 comment_id=str(first["id"]),
                 path=str(node["path"]),
                 line=int(node.get("line") or node.get("originalLine") or 0),
-                body=str(first["body"]),
+                body=body,
                 is_resolved=bool(node["isResolved"]),
                 resolved_by_person=bool(node["isResolved"]) and self._is_persons(node.get("resolvedBy")),
                 is_minimized=bool(first.get("isMinimized")),

@@ -1,7 +1,8 @@
-"""A decision of a person: written into the ledger on GitHub, then a new review that knows of it.
+"""A decision of a person: written into the ledger on GitHub, and a new review that knows of it.
 
-The pull request's generation is raised before the ledger is written, under the publisher's lease: a review that read
-the ledger before does not publish any more, so it cannot write the old one back.
+The new review is queued before the ledger is written, under the publisher's lease: a review that read the ledger before
+is superseded, so it cannot write the old one back; the new one needs the lease to begin, so it reads the new ledger;
+and when the write fails, a review with the old one follows and no check is left cancelled.
 """
 
 from __future__ import annotations
@@ -25,16 +26,18 @@ def decide(desk: Desk, choose: Decide) -> str:
         decided = choose(memory.ledger, maker)
         if decided.ledger is None:
             return decided.answer
-        desk.room.claims.next_generation(desk.repo_id, pull.number)
+        desk.room.enqueuer.new_review(_review_again(desk), desk.delivery)
         text = memory.talk.summary.body if memory.talk.summary else decided_summary(decided.ledger, pull.head_sha)
         write_summary(gateway, pull.number, text, decided.ledger, memory)
-    intent = ReviewPull(
+    return decided.answer
+
+
+def _review_again(desk: Desk) -> ReviewPull:
+    return ReviewPull(
         installation_id=desk.installation_id,
         repo_id=desk.repo_id,
         full_name=desk.full_name,
-        number=pull.number,
-        head_sha=pull.head_sha,
+        number=desk.pull.number,
+        head_sha=desk.pull.head_sha,
         reason="decision",
     )
-    desk.room.enqueuer.new_review(intent, desk.delivery)
-    return decided.answer

@@ -91,6 +91,12 @@ def unignored_text(rule: str, *, had: bool, num: int) -> str:
     return f"{code(rule)}: {' and '.join(what)} taken back. {_AGAIN}"
 
 
+def not_silenced_text(rule: str, path: str | None) -> str:
+    """Nothing was taken back."""
+    where = f" in {code(path)}" if path else ""
+    return f"{code(rule)}: nothing silences it{where}."
+
+
 def overridden_text(override: Override) -> str:
     """A commit that passes."""
     return (

@@ -1,7 +1,7 @@
 """Call one finding no defect, with a reason that is kept and shown.
 
 It is not said again, on later pushes either, and no longer counts in the check. `PF101@train.py:40` names one of
-several; in the thread of a finding its code is enough. `/preflight unignore` takes it back. `PF501` is not dismissed.
+several; in the thread of a finding the reason is enough. `/preflight unignore` takes it back; `PF501` stays.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bot.core.commands.base import Act, Answer, CommandContext, Who
-from bot.core.deciding import Target, reason_of, target
+from bot.core.deciding import Target, names_rule, of_thread, reason_of, target
 from bot.errors import InputError
 from bot.render.answers import wrong_words
 
@@ -30,6 +30,8 @@ def answer(words: tuple[str, ...], context: CommandContext) -> Answer:
     if not words:
         return wrong_words("dismiss", "name the code of the finding, and say why it is no defect")
     try:
+        if context.thread is not None and not names_rule(words[0]):
+            return Dismiss(target=of_thread(context.thread), reason=reason_of(words))
         return Dismiss(target=target(words[0], context.thread), reason=reason_of(words[1:]))
     except InputError as error:
         return wrong_words("dismiss", str(error))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bot.core.commands.base import Act, Answer, CommandContext, Who
-from bot.core.deciding import Target, target
+from bot.core.deciding import Target, of_thread, target
 from bot.errors import InputError
 from bot.render.answers import wrong_words
 
@@ -25,6 +25,8 @@ class Unignore(Act):
 
 def answer(words: tuple[str, ...], context: CommandContext) -> Answer:
     """What is to be taken out of the ledger."""
+    if not words and context.thread is not None:
+        return Unignore(target=of_thread(context.thread))
     if len(words) != 1:
         return wrong_words("unignore", "name one code, such as PF401")
     try:

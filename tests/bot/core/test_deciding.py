@@ -11,6 +11,7 @@ from bot.core.commands import CommandContext, ThreadFinding, answer, parse
 from bot.core.commands.dismiss import Dismiss
 from bot.core.commands.grammar import Command
 from bot.core.commands.override import LetPass
+from bot.core.commands.unignore import Unignore
 from bot.core.deciding import Maker, Target, dismiss, ignore, override, target, unignore
 from bot.core.ledger import Ignored, Ledger, Posted
 from bot.errors import InputError
@@ -62,6 +63,8 @@ def test_the_thread_of_a_finding_names_it_where_the_code_is_its_own() -> None:
     assert decided.ledger is not None
     assert [(item.line, item.reason) for item in decided.ledger.dismissals] == [(9, "ten values only")]
     assert target("PF201", thread).fingerprint is None
+    assert act("/preflight dismiss ten values only", thread) == found
+    assert act("/preflight unignore", thread) == Unignore(target=found.target)
 
 
 def test_which_of_several_is_asked_back_with_commands_to_copy() -> None:
@@ -110,8 +113,11 @@ def test_what_cannot_be_decided_is_refused() -> None:
         dismiss(TWO, target("PF102@x.py"), "why", DANA)
     with pytest.raises(InputError, match="not the head"):
         override(Ledger(), "b" * 40, "why", DANA)
-    with pytest.raises(InputError, match="neither ignored nor dismissed"):
-        unignore(TWO, target("PF101"))
+
+
+def test_what_nothing_silences_is_said() -> None:
+    decided = unignore(TWO, target("PF101@train.py"))
+    assert (decided.ledger, decided.answer) == (None, "`PF101`: nothing silences it in `train.py`.")
 
 
 def test_a_ledger_that_is_full_of_decisions_takes_no_more() -> None:
