@@ -71,7 +71,7 @@ class Keys:
         return f"{self.space}:outcome:{repo_id}:{question}"
 
     def asked(self, repo_id: int, number: int, login: str, kind: str) -> str:
-        """integer, HOUR: INCR for each command of one person on one pull request, by `kind` (run, refused)."""
+        """set of delivery ids, HOUR: the commands of one person on one pull request, by `kind` (run, refused)."""
         return f"{self.space}:asked:{kind}:{repo_id}:{number}:{login.casefold()}"
 
     def token(self, installation_id: int, scope: str) -> str:

@@ -49,10 +49,10 @@ class Threads:
         path = f"{self._repo}/pulls/comments/{comment_id}/reactions"
         look_then_write(lambda: bool(self._api.write("POST", path, {"content": content})), lambda: None)
 
-    def upsert(self, number: int, thread: int, marker: str, body: str, *, only_new: bool = False) -> None:
+    def upsert(self, number: int, thread: int, marker: str, body: str, *, only_new: bool = False) -> bool:
         """One answer below the thread's first comment that begins with `marker`: created, edited where it differs.
 
-        With `only_new` one that is there stays as it is.
+        With `only_new` one that is there stays as it is. False where the thread is gone.
         """
 
         def look() -> Mapping[str, Any] | None:
@@ -67,10 +67,14 @@ class Threads:
 
         present = look()
         if present is None:
-            look_then_write(create, look)
+            try:
+                look_then_write(create, look)
+            except NotFound:
+                return False
         elif present["body"] != body and not only_new:
             path = f"{self._repo}/pulls/comments/{present['id']}"
             look_then_write(lambda: bool(self._api.write("PATCH", path, {"body": body})), lambda: None)
+        return True
 
     def _is_own(self, entry: Mapping[str, Any]) -> bool:
         user = entry.get("user") or {}

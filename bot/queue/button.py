@@ -9,7 +9,7 @@ from bot.core.buttons import command_of
 from bot.core.external_id import parse_external_id
 from bot.github.gateway import Gateway, PullInfo
 from bot.intents import PressButton, ReviewPull
-from bot.queue.command import answered, execute, is_once_too_often, refused
+from bot.queue.command import answered, execute, is_once_too_often, refused, say
 from bot.queue.desk import AnswerPlace, Desk
 from bot.queue.logbook import Logbook
 from bot.queue.room import Room
@@ -30,7 +30,7 @@ def press(room: Room, document: dict[str, Any], delivery: str, log: Logbook) -> 
     place = AnswerPlace(key=f"button-{intent.check_run_id}-{intent.button}")
     text = answered(lambda: _answer(room, gateway, intent, gateway.pull(number), place, delivery), delivery)
     if text is not None:
-        place.say(gateway, number, text)
+        say(gateway, place, number, text)
     log.note(calls=gateway.calls, button=intent.button, pull=number)
 
 
@@ -40,8 +40,12 @@ def _answer(
     command = command_of(intent.button, intent.check, _summary(gateway, intent))
     refusal = refused(gateway, intent.sender, command, pull)
     if refusal:
-        return None if is_once_too_often(room, intent.repo_id, pull.number, intent.sender, "refused") else refusal
-    if is_once_too_often(room, intent.repo_id, pull.number, intent.sender, "run"):
+        return (
+            None
+            if is_once_too_often(room, intent.repo_id, pull.number, intent.sender, delivery, "refused")
+            else refusal
+        )
+    if is_once_too_often(room, intent.repo_id, pull.number, intent.sender, delivery, "run"):
         return None
     if command is None:
         _review_again(room, intent, pull, delivery)

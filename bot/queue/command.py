@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import Any
 
 import redis
+from rq.timeouts import JobTimeoutException
 
 from bot import intents
 from bot.core.commands import (
@@ -40,27 +42,59 @@ _MOST = {"run": 30, "refused": 3}
 
 
 def run(room: Room, document: dict[str, Any], delivery: str, log: Logbook) -> None:
-    """Answer one comment. Repeatable: an answer that is there is edited, never written again."""
-    intent = intents.from_json(document)
-    assert isinstance(intent, RunCommand)
-    done = room.keys.answered(intent.comment_id, intent.repo_id)
-    if room.client.exists(done):
+    """Answer one comment, or let it be answered where analyses wait. Repeatable: an answer that is there is edited."""
+    intent = _intent(document)
+    if _is_answered(room, intent):
         return
     gateway = room.gateway(intent.installation_id, intent.repo_id, intent.full_name)
     react(gateway, intent, "eyes")
+    command = parse(intent.body)
+    if isinstance(command, Command) and reads(command) != "nothing":
+        log.note(calls=gateway.calls, queued=room.enqueuer.answer_command(document, delivery))
+    else:
+        _answer_once(room, gateway, intent, delivery, log)
+
+
+def answer_later(room: Room, document: dict[str, Any], delivery: str, log: Logbook) -> None:
+    """The second half of a command that looks at code."""
+    intent = _intent(document)
+    if not _is_answered(room, intent):
+        gateway = room.gateway(intent.installation_id, intent.repo_id, intent.full_name)
+        _answer_once(room, gateway, intent, delivery, log)
+
+
+def _intent(document: dict[str, Any]) -> RunCommand:
+    intent = intents.from_json(document)
+    if not isinstance(intent, RunCommand):
+        raise InputError("not a command")
+    return intent
+
+
+def _is_answered(room: Room, intent: RunCommand) -> bool:
+    return bool(room.client.exists(room.keys.answered(intent.comment_id, intent.repo_id)))
+
+
+def _answer_once(room: Room, gateway: Gateway, intent: RunCommand, delivery: str, log: Logbook) -> None:
     place = AnswerPlace(key=str(intent.comment_id), thread=intent.thread)
     text = answered(lambda: _answer(room, gateway, intent, delivery, place), delivery)
     if text is not None:
-        place.say(gateway, intent.number, text)
-    room.client.set(done, "1", ex=CLAIM_TTL)
+        say(gateway, place, intent.number, text)
+    room.client.set(room.keys.answered(intent.comment_id, intent.repo_id), "1", ex=CLAIM_TTL)
     log.note(calls=gateway.calls)
 
 
-def answered(work: Any, delivery: str) -> str | None:
+def say(gateway: Gateway, place: AnswerPlace, number: int, text: str) -> None:
+    """An answer where GitHub takes one: not in a locked conversation, not where the repository is gone."""
+    try:
+        place.say(gateway, number, text)
+    except Refused as error:
+        _log.warning("no answer on pull request %s: %s", number, error)
+
+
+def answered(work: Callable[[], str | None], delivery: str) -> str | None:
     """What `work` answers, whatever happens to it; only what is worth trying again is raised."""
     try:
-        found: str | None = work()
-        return found
+        return work()
     except (Unavailable, redis.RedisError):
         raise
     except (InputError, AnalysisDied) as error:
@@ -68,6 +102,8 @@ def answered(work: Any, delivery: str) -> str | None:
     except Refused as error:  # a permission that the installation lacks, a repository that is gone
         _log.warning("delivery=%s refused: %s", delivery, error)
         return failed_text(str(error))
+    except JobTimeoutException:
+        return failed_text("it took too long; a smaller question may be answered")
     except Exception as error:  # noqa: BLE001  a command is always answered; the traceback is in the log
         _log.exception("delivery=%s command failed", delivery)
         return failed_text(f"a bug in Preflight ({type(error).__name__}); the log of the worker has the details")
@@ -92,11 +128,11 @@ def _answer(room: Room, gateway: Gateway, intent: RunCommand, delivery: str, pla
     pull = gateway.pull(intent.number)
     refusal = refused(gateway, intent.author, command if isinstance(command, Command) else None, pull)
     if refusal:
-        if not is_once_too_often(room, intent.repo_id, intent.number, intent.author, "refused"):
+        if not is_once_too_often(room, intent.repo_id, intent.number, intent.author, delivery, "refused"):
             return refusal
         react(gateway, intent, "-1")
         return None
-    if is_once_too_often(room, intent.repo_id, intent.number, intent.author, "run"):
+    if is_once_too_often(room, intent.repo_id, intent.number, intent.author, delivery, "run"):
         return too_many_text(_MOST["run"])
     if not isinstance(command, Command):
         return explain_mistake(command)
@@ -114,13 +150,14 @@ def _answer(room: Room, gateway: Gateway, intent: RunCommand, delivery: str, pla
     return execute(desk, command, _thread(gateway, intent.thread))
 
 
-def is_once_too_often(room: Room, repo_id: int, number: int, login: str, kind: str) -> bool:
-    """Count what a person did on a pull request within the hour, this time included."""
+def is_once_too_often(room: Room, repo_id: int, number: int, login: str, delivery: str, kind: str) -> bool:
+    """Count what a person asked on a pull request within the hour, this time included; a repeated job counts once."""
     key = room.keys.asked(repo_id, number, login, kind)
     pipe = room.client.pipeline()
-    pipe.incr(key)
+    pipe.sadd(key, delivery)
     pipe.expire(key, HOUR)
-    return int(pipe.execute()[0]) > _MOST[kind]
+    pipe.scard(key)
+    return int(pipe.execute()[-1]) > _MOST[kind]
 
 
 def execute(desk: Desk, command: Command, thread: ThreadFinding | None = None) -> str | None:

@@ -27,9 +27,9 @@ class AnswerPlace:
         marker = ANSWER_MARKER.format(self.key)
         body = limits.body(f"{marker}\n{text}")
         with gateway.publishing():
-            if self.thread:
-                gateway.threads.upsert(number, self.thread, marker, body, only_new=only_new)
-            elif not only_new or not gateway.conversation.has(number, marker):
+            if self.thread and gateway.threads.upsert(number, self.thread, marker, body, only_new=only_new):
+                return
+            if not only_new or not gateway.conversation.has(number, marker):
                 gateway.conversation.upsert(number, marker, body)
 
 

@@ -20,7 +20,6 @@ from bot.queue.records import Record, Records
 from bot.store import DAY, Client, Keys
 
 _FAST_TIMEOUT = 180
-_COMMAND_TIMEOUT = 300
 _FIRST_LOOK = 45.0
 """Seconds until the sweeper asks after a new review; one that still waits for a worker is left alone."""
 _FUNCTIONS: dict[type[Any], str] = {
@@ -103,11 +102,21 @@ class Enqueuer:
         return self._put(self._fast, names.OPEN_REVIEW, job_id, _FAST_TIMEOUT, record.name, pipe=pipe)
 
     def _event_into(self, pipe: Pipeline, intent: Intent, delivery: str) -> str:
-        timeout = _COMMAND_TIMEOUT if isinstance(intent, (RunCommand, PressButton)) else _FAST_TIMEOUT
-        arguments = (intents.to_json(intent), delivery)
-        return self._put(
-            self._fast, _FUNCTIONS[type(intent)], f"ev-{delivery}", timeout, *arguments, pipe=pipe, retry=_again()
-        )
+        function, arguments = _FUNCTIONS[type(intent)], (intents.to_json(intent), delivery)
+        queue, timeout = self._place_of(function)
+        return self._put(queue, function, f"ev-{delivery}", timeout, *arguments, pipe=pipe, retry=_again())
+
+    def _place_of(self, function: str) -> tuple[Queue, int]:
+        """What analyses waits with the reviews; early check runs and reactions never wait behind it."""
+        if function in names.ANALYSING:
+            return self._review, self._review_timeout
+        return self._fast, _FAST_TIMEOUT
+
+    def answer_command(self, document: dict[str, Any], delivery: str) -> str:
+        """The second half of a command that looks at code."""
+        queue, timeout = self._place_of(names.ANSWER_COMMAND)
+        job_id = f"ev-{delivery}-answer"
+        return self._put(queue, names.ANSWER_COMMAND, job_id, timeout, document, delivery, retry=_again())
 
     def open_review(self, record: Record, delay: float = 0.0) -> str:
         """The fast job that creates the check runs and hands over to `review_pull`."""
@@ -130,10 +139,12 @@ class Enqueuer:
         return f"pr-{record.name}{suffix}"
 
     def again(self, function: str, intent: dict[str, Any], delivery: str, attempt: int, delay: float) -> str:
-        """Put a fast job off: a service did not answer."""
-        job_id = f"ev-{delivery}-{attempt}"
+        """Put an event's job off: a service did not answer."""
+        half = "-answer" if function == names.ANSWER_COMMAND else ""
+        queue, timeout = self._place_of(function)
         arguments = (intent, delivery, attempt)
-        return self._put(self._fast, function, job_id, _COMMAND_TIMEOUT, *arguments, delay=delay, retry=_again())
+        job_id = f"ev-{delivery}{half}-{attempt}"
+        return self._put(queue, function, job_id, timeout, *arguments, delay=delay, retry=_again())
 
     def _put(
         self,

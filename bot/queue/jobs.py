@@ -65,6 +65,13 @@ def rerun(document: dict[str, Any], delivery: str, attempt: int = 0) -> None:
     _for_event("rerun", handle, document, delivery, attempt)
 
 
+def answer_command(document: dict[str, Any], delivery: str, attempt: int = 0) -> None:
+    """Answer a slash command that looks at the pull request's code."""
+    from bot.queue.command import answer_later
+
+    _for_event("answer_command", answer_later, document, delivery, attempt)
+
+
 def press_button(document: dict[str, Any], delivery: str, attempt: int = 0) -> None:
     """Somebody pressed a button of ours on a check run."""
     from bot.queue.button import press
