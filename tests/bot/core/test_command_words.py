@@ -26,7 +26,7 @@ _TRICKS = """@all #1 <img @x/y ![x](http://x.y) ` ``` | ../../etc/passwd --run-c
 _WORDS = st.one_of(
     st.sampled_from([*_TRICKS.split(), "\u202e", "\x00", "a" * 400, "<img src=x>", "a b"]), st.text(max_size=12)
 )
-_TAGS = set(
+_TAGS = re.compile("p|ul|ol|li|table|thead|tbody|tr|th|td|strong|em|br|hr|h2|h3|details|summary|sub|b")
     [
         "p",
         "ul",
@@ -56,8 +56,7 @@ _MARKDOWN = MarkdownIt("commonmark", {"html": True}).enable("table")
 def harmless(text: str, *, mentions: str = "") -> None:
     html = _MARKDOWN.render(text)
     outside = re.sub(r"<(code|pre)\b.*?</\1>", "", html, flags=re.DOTALL)
-    tags = set(re.findall(r"<([a-z][a-z0-9]*)", outside))
-    assert tags <= _TAGS, outside
+    assert all(_TAGS.fullmatch(tag) for tag in re.findall(r"<([a-z][a-z0-9]*)", outside)), outside
     for found in re.findall(r"@(\w+)", outside):
         assert found == mentions, outside
     assert not any(char in text for char in "\u202e\x00")
