@@ -164,13 +164,20 @@ def overridden(ledger: Ledger, override: Override) -> Ledger:
 
 
 def reviewed(
-    ledger: Ledger, said: Sequence[Posted], head_sha: str, *, unseen: Collection[str], unseen_rules: Iterable[str] = ()
+    ledger: Ledger,
+    said: Sequence[Posted],
+    head_sha: str,
+    *,
+    unseen: Collection[str],
+    unseen_rules: Iterable[str] = (),
+    excused: Collection[tuple[str, str]] = (),
 ) -> Ledger:
     """After a review at `head_sha` that found `said` (each as ``open``).
 
     What was open and is not among them has been fixed, except where nobody looked: findings in the paths `unseen` (a
     file that could not be analysed) and of rules in `unseen_rules` (their engine failed; ``*`` stands for every rule
-    of the analyzer).
+    of the analyzer). Where the pull request adds a comment in the code that excuses the rule in that file (`excused`:
+    rule and path) it counts as dismissed.
     """
     now = {item.fingerprint: item for item in said}
     silent = frozenset(unseen_rules)
@@ -180,7 +187,8 @@ def reviewed(
         if new is not None:
             kept.append(_again(old, new, ledger))
         elif old.status == "open" and old.path not in unseen and not _is_silent(old.rule, silent):
-            kept.append(replace(old, status="fixed", head_sha=head_sha))
+            is_excused = (old.rule, old.path) in excused
+            kept.append(replace(old, status="dismissed" if is_excused else "fixed", head_sha=head_sha))
         else:
             kept.append(old)
     fresh = [_decided(item, ledger) for item in now.values()]

@@ -141,7 +141,8 @@ def _ledger_after(given: ReviewInput, code: Code | Failed, memory: Memory | Fail
     if given.snapshot.is_cut:
         rules = ["*", "PF501"]
     said = [item.as_posted(head) for item in placed]
-    return reviewed(given.ledger, said, head, unseen=unseen, unseen_rules=rules)
+    excused = {(item.rule, item.path) for item in code.suppressed} if isinstance(code, Code) else frozenset()
+    return reviewed(given.ledger, said, head, unseen=unseen, unseen_rules=rules, excused=excused)
 
 
 def _head_config_problems(given: ReviewInput) -> tuple[Problem, ...]:

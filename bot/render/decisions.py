@@ -65,7 +65,7 @@ def closing_note(row: Posted, ledger: Ledger) -> str:
         return f"**Dismissed** by {code(dismissal.who)}: {_reason(dismissal.reason)}"
     if ignored := ledger.ignored(row.rule):
         return f"**Ignored** on this pull request by {code(ignored.who)}: {_reason(ignored.reason)}"
-    return "**Closed.**"
+    return f"**Excused** by a comment in the code at `{row.head_sha[:12]}`."
 
 
 # --- answers to commands --------------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from bot.core.ledger import (
     unignoring,
 )
 from bot.core.seal import MAX_SEALED, fitting, has_room, seal, unseal, without_seal
+from bot.render.decisions import closing_note
 
 KEY, OTHER_KEY = b"k" * 32, b"o" * 32
 FIRST, SECOND, THIRD = "1" * 40, "2" * 40, "3" * 40
@@ -135,6 +136,15 @@ def test_what_nobody_looked_at_is_not_called_fixed() -> None:
     for blind in ({"unseen": ["train.py"]}, {"unseen": (), "unseen_rules": ["*"]}):
         assert reviewed(ledger, [], SECOND, **blind).posted == ledger.posted
     assert reviewed(ledger, [], SECOND, unseen=["other.py"], unseen_rules=["PF501"]).posted[0].status == "fixed"
+
+
+def test_what_a_comment_in_the_code_excuses_is_not_called_fixed() -> None:
+    ledger = Ledger(posted=(_posted(),))
+    excused = reviewed(ledger, [], SECOND, unseen=(), excused={("PF101", "train.py")})
+    assert [(item.status, item.head_sha) for item in excused.posted] == [("dismissed", SECOND)]
+    assert closing_note(excused.posted[0], excused) == f"**Excused** by a comment in the code at `{SECOND[:12]}`."
+    assert reviewed(excused, [_posted(head_sha=THIRD)], THIRD, unseen=()).posted[0].status == "open"
+    assert reviewed(ledger, [], SECOND, unseen=(), excused={("PF102", "train.py")}).posted[0].status == "fixed"
 
 
 def test_a_dismissal_holds_on_later_pushes_and_when_the_finding_comes_back() -> None:
