@@ -27,29 +27,6 @@ _WORDS = st.one_of(
     st.sampled_from([*_TRICKS.split(), "\u202e", "\x00", "a" * 400, "<img src=x>", "a b"]), st.text(max_size=12)
 )
 _TAGS = re.compile("p|ul|ol|li|table|thead|tbody|tr|th|td|strong|em|br|hr|h2|h3|details|summary|sub|b")
-    [
-        "p",
-        "ul",
-        "ol",
-        "li",
-        "table",
-        "thead",
-        "tbody",
-        "tr",
-        "th",
-        "td",
-        "strong",
-        "em",
-        "br",
-        "hr",
-        "h2",
-        "h3",
-        "details",
-        "summary",
-        "sub",
-        "b",
-    ]
-)
 _MARKDOWN = MarkdownIt("commonmark", {"html": True}).enable("table")
 
 
