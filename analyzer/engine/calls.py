@@ -49,6 +49,8 @@ class Calls(Forwards):
 
     def call_expression(self, expr: ir.Call, state: State) -> Value:
         callee = self.evaluate(expr.callee, state)
+        if not expr.args and isinstance(expr.callee, ir.Attribute) and isinstance(expr.callee.value, ir.Call):
+            callee = self.of_fresh_module(callee, expr.at)
         result = self.call(callee, self.arguments(expr, state), expr.at, state)
         is_draw = isinstance(expr.callee, ir.Attribute) and expr.callee.attr == "sample"
         if is_draw and not isinstance(callee, (Func, Ref)):
@@ -56,6 +58,16 @@ class Calls(Forwards):
         if isinstance(expr.callee, ir.Attribute) and expr.callee.attr in IN_PLACE and is_variable(expr.callee.value):
             self.assign(expr.callee.value, result, state, expr.at)
         return result
+
+    def of_fresh_module(self, callee: Value, at: int) -> Value:
+        """``Net().cuda().eval()`` of a class that was not read: what has just been made is a module."""
+        if not isinstance(callee, Method) or callee.name not in {"eval", "train"}:
+            return callee
+        if not isinstance(callee.receiver, Unknown) or callee.receiver.roots:
+            return callee
+        note = f"used as a module: `.{callee.name}()` is called on what is made here"
+        ref = self.create("fresh module", at, "Module", note, gap=Gap.CONVENTION, born="unseen")
+        return Method(ref, callee.name, trace=ref.trace)
 
     def arguments(self, expr: ir.Call, state: State) -> Args:
         positional: list[Value] = []

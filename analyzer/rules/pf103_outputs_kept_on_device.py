@@ -92,7 +92,7 @@ def _batches(program: Program, kept: OutputKept) -> Loop | None:
         loop = kept.loops[depth - 1]
         if loop.key in emptied:
             return None
-        if loop.kind == "data":
+        if loop.kind == "data" or (loop.kind == "framework" and loop.part == "evaluation steps"):
             is_training = any(True for _ in program.within(Backward, kept.loops[:depth]))
             return None if is_training else loop
     return None
