@@ -84,7 +84,7 @@ def _elementwise(tape: Tape, name: str, args: Sequence[object], keywords: Mappin
     if name in table["nothing"]:
         return _unkept(tape, name, given, is_full)
     if name in table["input"] and given.needs_grad:
-        tape.keep(given)
+        (tape.widened if name in table["full"] else tape.keep)(given)
     made = given if is_in_place else tape.result(given.shape, [given], given.dtype, is_full=is_full)
     if name in table["result"] and given.needs_grad:
         tape.keep(made)
@@ -148,7 +148,7 @@ def arithmetic(tape: Tape, op: str, left: object, right: object) -> object:
     elif op == "div" and isinstance(right, Tensor) and isinstance(left, Tensor) and left.needs_grad:
         tape.keep(right)
     elif op == "pow" and isinstance(left, Tensor) and left.needs_grad:
-        tape.keep(left)
+        tape.widened(left)
     return tape.result(shape, tensors, dtype, is_full=True if op == "pow" else None)  # type: ignore[arg-type]
 
 
@@ -281,9 +281,7 @@ def layer_norm(tape: Tape, given: object, *args: object, **keywords: object) -> 
     x = tensor(given)
     made = tape.result(x.shape, [x, *args, *keywords.values()], is_full=True)
     if made.is_grad:
-        if not x.is_full:
-            x = tape.result(x.shape, [x], is_full=True)  # the cast copy is what is kept
-        tape.keep(x)
+        tape.widened(x)
     return made
 
 

@@ -56,31 +56,47 @@ class Tape:
         if not self.is_recording or tensor.is_parameter:
             return
         if tensor.dtype == "int":
-            if "as it is" not in tensor.kept:
-                tensor.kept.add("as it is")
-                self.indices += tensor.elements
+            self.indices += tensor.elements if "as it is" not in tensor.kept else 0
+            tensor.kept.add("as it is")
             return
-        if "as it is" in tensor.kept:
+        self._once(tensor)
+        self._as_it_is(tensor)
+
+    def widened(self, tensor: Tensor) -> None:
+        """An operation that autocast runs in fp32 needs `tensor`: where it is in 16 bits, a copy of its own."""
+        if tensor.is_full or not self.is_recording or tensor.is_parameter or tensor.dtype != "float":
+            self.keep(tensor)
             return
-        tensor.kept.add("as it is")
-        self.kept += tensor.elements if "operand" not in tensor.kept else 0
-        if tensor.is_full:
-            self.full += tensor.elements
-        elif "operand" not in tensor.kept:
-            self.half += tensor.elements
+        self._once(tensor)
+        self.full += tensor.elements
 
     def operand(self, tensor: Tensor, *, has_weight: bool) -> None:
-        """A matmul needs `tensor`, which autocast casts to 16 bits: a copy of its own where it was fp32."""
+        """A matmul needs `tensor`, which autocast casts to 16 bits: where it is in 32, each matmul has a copy."""
         if not self.is_recording or tensor.is_parameter or tensor.dtype != "float":
             return
         if has_weight and "counted" not in tensor.kept:
             tensor.kept.add("counted")
             self.operands += tensor.elements
-        if tensor.is_full or not tensor.kept & {"operand", "as it is"}:
+        self._once(tensor)
+        if tensor.is_full:
             self.half += tensor.elements
-        if not tensor.kept & {"operand", "as it is"}:
+        else:
+            self._as_it_is(tensor)
+
+    def _once(self, tensor: Tensor) -> None:
+        """Where everything has one precision there are no copies: each tensor counts once."""
+        if "once" not in tensor.kept:
+            tensor.kept.add("once")
             self.kept += tensor.elements
-        tensor.kept.add("operand")
+
+    def _as_it_is(self, tensor: Tensor) -> None:
+        if "as it is" in tensor.kept:
+            return
+        tensor.kept.add("as it is")
+        if tensor.is_full:
+            self.full += tensor.elements
+        else:
+            self.half += tensor.elements
 
     def mask(self, tensor: Tensor) -> None:
         """One byte per number: where dropout dropped, where a condition held."""

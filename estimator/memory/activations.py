@@ -62,12 +62,21 @@ def _norms(setup: Setup) -> tuple[float, float]:
     each = float(r)
     if facts.is_rms_norm and not setup.is_compiled:
         each = 4.0 + (0 if setup.is_frozen else (4 if r == 4 else c))
-    feeds = c * (min(facts.norms, 2) if _keeps_inputs(setup) else 1)
+    feeds = c * (min(facts.norms, 2) + _extra_copies(setup) if _keeps_inputs(setup) else 1)
     total = facts.hidden * (facts.norms * each + feeds)
     if facts.has_qk_norm and not setup.is_compiled:
         total += (facts.q_width + facts.kv_width) * 4.0 / setup.tp
     dropout = 2 * facts.hidden if facts.has_dropout and not setup.is_compiled else 0
     return (total + dropout) / setup.sp, facts.norms * min(r, c) * facts.hidden / setup.sp
+
+
+def _extra_copies(setup: Setup) -> int:
+    """Autocast casts the fp32 input of each matmul anew, and each keeps its own copy: queries, keys and values, gate and
+    up. Where the input has 16 bits already they share it."""
+    facts = setup.facts
+    if setup.residual_bytes == setup.compute_bytes or setup.is_frozen or setup.is_compiled:
+        return 0
+    return (0 if facts.is_qkv_fused else 2) + (1 if facts.is_gated and not facts.is_qkv_fused else 0)
 
 
 def _score_bytes(setup: Setup) -> float:
@@ -85,9 +94,10 @@ def _attention(setup: Setup) -> tuple[float, float]:
     if setup.attention != "eager":
         return streams + 4 * facts.heads / setup.tp, floor
     heads = facts.heads / setup.tp
-    probabilities = 4.0 + (c if c == 2 else 0)
-    if facts.has_dropout:
-        probabilities += 1.0 + c
+    wide = 4 if setup.is_amp or facts.is_rms_norm else c  # autocast and Llama's code compute the softmax in fp32
+    probabilities = wide + (c if wide != c else 0.0)
+    if facts.has_dropout:  # its mask; its result is the matmul's operand, which is a tensor of its own already where cast
+        probabilities += 1.0 + (c if wide == c else 0.0)
     return streams + heads * setup.seq_len * probabilities, floor + heads * setup.seq_len * c
 
 
@@ -105,8 +115,11 @@ def _mlp(setup: Setup) -> tuple[float, float]:
         return c * width * (2 if setup.facts.is_gated else 1), c * width
     if setup.facts.is_gated:
         return c * width * (3 + product), 2 * c * width
-    written_out = 3 if setup.facts.activation == "gelu_new" and not setup.is_activation_fused else 0
-    return c * width * (1 + product + written_out), c * width
+    is_written_out = setup.facts.activation == "gelu_new" and not setup.is_activation_fused
+    written_out = 3.0 * c if is_written_out else 0.0
+    if is_written_out and setup.residual_bytes != c:  # autocast computes the cube, and all that follows, in fp32
+        written_out = 4.0 + 4.0 + 4.0
+    return width * (c * (1 + product) + written_out), c * width
 
 
 def adapter_bytes(setup: Setup) -> float:

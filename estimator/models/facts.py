@@ -52,6 +52,7 @@ class ModelFacts:
     has_dropout: bool = False
     norms: int = 2
     has_qk_norm: bool = False
+    is_qkv_fused: bool = False  # one matmul for queries, keys and values
     max_position: int | None = None
     patch: int = 0
     image: int = 0
@@ -301,7 +302,7 @@ def _facts_as(row: dict[str, str], kind: str) -> ModelFacts | None:
     hidden, heads = _first_int(row["hidden"]), _first_int(row["heads"])
     if not (layers and hidden and heads):
         return None
-    family = _families().get(row["family"], {"norms": "2", "qk_norm": "", "is_parallel": "", "stored_as": ""})
+    family = _families().get(row["family"], {"norms": "2", "qk_norm": "", "is_parallel": "", "stored_as": "", "is_qkv_fused": ""})
     active = number(row, "params_active")
     return ModelFacts(
         id=row["hf_id"], kind=kind, params=int(number(row, "params_total") or 0), layers=layers, hidden=hidden,
@@ -314,7 +315,7 @@ def _facts_as(row: dict[str, str], kind: str) -> ModelFacts | None:
         stored_as=family["stored_as"] or None, is_tied=row["tie_word_embeddings"] == "True",
         is_gated=row["gated_mlp"] == "True", is_rms_norm=row["norm"] == "RMSNorm", activation=row["activation"],
         is_parallel=family["is_parallel"] == "True", has_dropout=row["uses_dropout"] not in ("", "none"),
-        norms=int(family["norms"]), has_qk_norm=family["qk_norm"] == "True",
+        norms=int(family["norms"]), has_qk_norm=family["qk_norm"] == "True", is_qkv_fused=family["is_qkv_fused"] == "True",
         max_position=int(number(row, "max_position") or 0) or None, patch=_setting(row, "patch"),
         image=_setting(row, "image"),
     )  # fmt: skip
