@@ -71,8 +71,8 @@ def _norms(setup: Setup) -> tuple[float, float]:
 
 
 def _extra_copies(setup: Setup) -> int:
-    """Autocast casts the fp32 input of each matmul anew, and each keeps its own copy: queries, keys and values, gate and
-    up. Where the input has 16 bits already they share it."""
+    """Autocast casts the fp32 input of each matmul anew, and each keeps its own copy: queries, keys and values, gate
+    and up. Where the input has 16 bits already they share it."""
     facts = setup.facts
     if setup.residual_bytes == setup.compute_bytes or setup.is_frozen or setup.is_compiled:
         return 0
@@ -96,7 +96,7 @@ def _attention(setup: Setup) -> tuple[float, float]:
     heads = facts.heads / setup.tp
     wide = 4 if setup.is_amp or facts.is_rms_norm else c  # autocast and Llama's code compute the softmax in fp32
     probabilities = wide + (c if wide != c else 0.0)
-    if facts.has_dropout:  # its mask; its result is the matmul's operand, which is a tensor of its own already where cast
+    if facts.has_dropout:  # a mask; the result is the matmul's operand, a tensor of its own already where it was cast
         probabilities += 1.0 + (c if wide == c else 0.0)
     return streams + heads * setup.seq_len * probabilities, floor + heads * setup.seq_len * c
 

@@ -272,6 +272,10 @@ def _index() -> tuple[_Table, _Table, _Table]:
     return exact, short, stem
 
 
+_PLAIN = {"norms": "2", "qk_norm": "", "is_parallel": "", "stored_as": "", "is_qkv_fused": ""}
+"""A family without a row of its own."""
+
+
 @lru_cache(maxsize=1)
 def _families() -> _Table:
     return {row["family"]: row for row in rows("families", ("family", "kind", "norms", "stored_as"))}
@@ -302,7 +306,7 @@ def _facts_as(row: dict[str, str], kind: str) -> ModelFacts | None:
     hidden, heads = _first_int(row["hidden"]), _first_int(row["heads"])
     if not (layers and hidden and heads):
         return None
-    family = _families().get(row["family"], {"norms": "2", "qk_norm": "", "is_parallel": "", "stored_as": "", "is_qkv_fused": ""})
+    family = _families().get(row["family"], _PLAIN)
     active = number(row, "params_active")
     return ModelFacts(
         id=row["hf_id"], kind=kind, params=int(number(row, "params_total") or 0), layers=layers, hidden=hidden,
@@ -315,7 +319,8 @@ def _facts_as(row: dict[str, str], kind: str) -> ModelFacts | None:
         stored_as=family["stored_as"] or None, is_tied=row["tie_word_embeddings"] == "True",
         is_gated=row["gated_mlp"] == "True", is_rms_norm=row["norm"] == "RMSNorm", activation=row["activation"],
         is_parallel=family["is_parallel"] == "True", has_dropout=row["uses_dropout"] not in ("", "none"),
-        norms=int(family["norms"]), has_qk_norm=family["qk_norm"] == "True", is_qkv_fused=family["is_qkv_fused"] == "True",
+        norms=int(family["norms"]), has_qk_norm=family["qk_norm"] == "True",
+        is_qkv_fused=family["is_qkv_fused"] == "True",
         max_position=int(number(row, "max_position") or 0) or None, patch=_setting(row, "patch"),
         image=_setting(row, "image"),
     )  # fmt: skip
