@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 import responses
 
+from bot.core.ledger import Ignored, Ledger
 from bot.core.lifecycle import Thread, ThreadChange
 from bot.github.errors import Refused
 from bot.github.gateway import Gateway
+from bot.queue.memory import Memory, write_summary
 from bot.render.summary import SUMMARY_MARKER
 from tests.bot.github.conftest import API
 
@@ -145,3 +147,20 @@ def test_many_threads_are_changed_in_few_requests_and_refused_ones_are_edited(
         "C3",
         "C3",
     ]
+
+
+def test_a_summary_that_is_too_long_is_cut_and_its_ledger_is_not(
+    gateway: Gateway, github: responses.RequestsMock
+) -> None:
+    row = Ignored(rule="PF101", reason="why not", who="dana", when="2026", head_sha="a" * 40)
+    ledger = Ledger(ignores=(row,))
+    github.post(f"{API}/repos/acme/training/issues/1/comments", json={"id": 1, "body": ""}, status=201)
+    text = f"{SUMMARY_MARKER}\n" + "<details><summary>much</summary>\n" + "é line\n" * 20_000
+    with gateway.publishing():
+        write_summary(gateway, 1, text, ledger, Memory())
+    body = json.loads(github.calls[-1].request.body or "")["body"]
+    assert len(body) <= 65_536
+    assert "… cut: " in body
+    assert "</details>" in body
+    assert gateway.unsealed(body, 1).ledger == ledger
+    assert gateway.unsealed(body, 2).problem
