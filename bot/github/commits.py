@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from bot.errors import Unavailable
+from bot.errors import InputError, Unavailable
 from bot.github.contents import blob_id
 from bot.github.errors import Invalid, NotFound
 from bot.github.retry import Api, look_then_write
@@ -45,6 +45,8 @@ class Commits:
         """
         tree = self.get(head).tree
         modes = self._modes(tree)
+        if absent := sorted(files.keys() - modes.keys()):
+            raise InputError(f"GitHub does not list {absent[0]} in this commit: its tree is too large")
         entries = [
             {"path": path, "mode": modes[path], "type": "blob", "sha": self._blob(content)}
             for path, content in files.items()

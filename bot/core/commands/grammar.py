@@ -22,6 +22,7 @@ MAX_LINE = 1000  # characters of a command line; longer ones are nobody's comman
 MAX_WORDS = 64
 _MODULES_THAT_ARE_NO_COMMANDS = frozenset({"base", "grammar"})
 _AT_LINE_START = re.compile(r"^( {0,3})/preflight(?=[ \t]|$)", re.MULTILINE)
+_RULE = re.compile(r"(?:pf|tg)\d{3}")
 _MARK = re.compile("\ue000(\\d+)\ue001")
 
 
@@ -106,5 +107,7 @@ def parse(body: str) -> Command | Mistake | None:
     name = words[0].lower()
     if name in command_names():
         return Command(name=name, words=tuple(words[1:]))
+    if _RULE.fullmatch(name):
+        return Mistake(line=line, message=f"{name.upper()} is a rule", nearest=f"explain {name.upper()}")
     near = difflib.get_close_matches(name, command_names(), n=1, cutoff=0.5)
     return Mistake(line=line, message=f"there is no command {words[0]!r}", nearest=near[0] if near else None)

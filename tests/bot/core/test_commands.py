@@ -51,7 +51,13 @@ def test_a_command_stands_at_the_start_of_a_line_of_text(body: str, expected: Co
 
 
 @pytest.mark.parametrize(
-    ("body", "nearest"), [("/preflight estmate", "estimate"), ("/preflight zzz", None), ("/preflight help 'x", None)]
+    ("body", "nearest"),
+    [
+        ("/preflight estmate", "estimate"),
+        ("/preflight pf101", "explain PF101"),
+        ("/preflight zzz", None),
+        ("/preflight help 'x", None),
+    ],
 )
 def test_a_typo_is_answered(body: str, nearest: str | None) -> None:
     mistake = parse(body)
