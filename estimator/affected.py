@@ -14,6 +14,7 @@ from estimator.launches import Launch, candidates, distinct, read, resolved
 from estimator.report import Estimate
 from estimator.resolve.closure import closure
 from estimator.resolve.versions import major_version, may_pin
+from estimator.smoke import smoke_test
 from estimator.sourced import Sourced, Unknown
 
 MAX_LAUNCHES = 60  # per change; each is followed into its script twice
@@ -112,6 +113,8 @@ def impact_of(readings: list[Launch], before: Mapping[Key, list[Launch]]) -> Imp
         moved=_moved(old, new),
         readings=_estimates(readings),
         origins=new.run.words(),
+        decided_at=_decided_at(old, new),
+        smoke_test=smoke_test(new.config.path, new.config.format, new.command),
         run=new.to_entry(),
     )
 
@@ -157,12 +160,26 @@ def _moved(old: Launch | None, new: Launch) -> tuple[str, ...]:
     if old is None:
         return ()
     before, after = old.run.words(), new.run.words()
-    lines = [
-        f"{name} {_shown(before[name])} -> {_shown(after[name])}: {after[name].describe()}"
-        for name in after
-        if _shown(before[name]) != _shown(after[name])
-    ]
+    lines = [_change(name, before[name], after[name]) for name in after if _shown(before[name]) != _shown(after[name])]
     return tuple(lines[:_MAX_MOVED])
+
+
+def _change(name: str, old: Sourced[Any], new: Sourced[Any]) -> str:
+    """Of widths and counts that belong together only those that differ."""
+    if isinstance(old.value, Mapping) and isinstance(new.value, Mapping):
+        keys = [key for key in {**old.value, **new.value} if old.value.get(key) != new.value.get(key)]
+        told = ", ".join(f"{key} {old.value.get(key, 'none')} -> {new.value.get(key, 'none')}" for key in keys)
+        return f"{name} {told}: {new.describe()}"
+    return f"{name} {_shown(old)} -> {_shown(new)}: {new.describe()}"
+
+
+def _decided_at(old: Launch | None, new: Launch) -> int:
+    """The line of the launch file that says a value which moved."""
+    if old is None:
+        return 0
+    before, after = old.run.words(), new.run.words()
+    moved = [after[name].origin for name in after if _shown(before[name]) != _shown(after[name])]
+    return next((origin.line for origin in moved if origin.path == new.config.path and origin.line), 0)
 
 
 def _shown(sourced: Sourced[Any]) -> str:

@@ -26,7 +26,7 @@ def impact_finding(impact: Impact) -> Finding | None:
     answer = impact.head
     if impact.verdict != "exceeds" or answer is None or answer.peak is None:
         return None
-    place = Position(impact.line, 0)
+    place = Position(impact.decided_at or impact.line, 0)
     return Finding(
         rule=RULE,
         name=NAME,

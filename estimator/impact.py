@@ -27,6 +27,10 @@ class Impact:
     moved: tuple[str, ...] = ()
     readings: tuple[Estimate, ...] = ()
     origins: Mapping[str, Sourced[Any]] | None = None
+    decided_at: int = 0
+    """The line of the launch file that moved it; 0 where another file did, or the launch is new."""
+    smoke_test: str = ""
+    """The command of a short run that shows whether a borderline launch fits."""
     run: Mapping[str, Any] | None = None
     """The shown reading as a ``--run-config`` document with the origin of every value: what a what-if starts from."""
 

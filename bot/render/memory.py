@@ -51,6 +51,8 @@ def explained(impact: Impact, estimate: Estimate, links: Links) -> str:
     parts = [f"### {links.line(impact.path, impact.line)}"]
     if impact.command:
         parts.append(code(" ".join(impact.command), limit=400))
+    if impact.verdict == "borderline" and impact.smoke_test:
+        parts.append(f"**Smoke test**: {code(impact.smoke_test, limit=300)}")
     if impact.moved:
         parts.append("**Moved by** " + ", ".join(code(place) for place in impact.moved[:MAX_ROWS]))
     parts += [
