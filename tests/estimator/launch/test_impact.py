@@ -60,7 +60,7 @@ def test_the_finding_says_interval_floor_capacity_and_a_change_that_fits() -> No
     assert impact.head is not None
     assert impact.head.peak is not None
     assert impact.base is not None
-    assert (finding.rule, finding.path, finding.line) == ("PF501", JOB, 27)
+    assert (finding.rule, finding.path, finding.line) == ("PF501", JOB, 17)
     floor = impact.head.peak.floor / 2**30
     assert f"at least {floor:.1f} GiB per GPU on NVIDIA A100" in finding.message
     for part in ("usable", "Before this change:", "micro_batch 1 -> 4", "A change that fits:"):
