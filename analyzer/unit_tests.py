@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _FILE = re.compile(r"test_.*\.py|.*_test\.py")
 _RUNNERS = re.compile(rb"\bpytest\b|\bunittest\b|^def test_", re.MULTILINE)
+_COLLECTED = re.compile(rb"^import pytest\b|^import unittest\b|^from unittest\b|^ *class \w*Test\w*\(", re.MULTILINE)
 _FUNCTION = re.compile(r"test(?:_|[A-Z0-9]|$)")
 
 
@@ -26,5 +27,7 @@ def is_inside(program: Program, site: Site) -> bool:
         return bool(_RUNNERS.search(program.project.read(program.target) or b""))
     if not _FILE.fullmatch(posixpath.basename(site.path)):
         return False
+    if _COLLECTED.search(program.project.read(site.path) or b""):
+        return True  # what stands beside tests serves them: references, models, helpers
     around = program.function_around(site)
     return around is not None and bool(_FUNCTION.match(around.name))

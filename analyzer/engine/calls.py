@@ -306,6 +306,9 @@ class Calls(Forwards):
                 return replace(self.parametrised(receiver, args, at, state, is_opaque=True), trace=trace)
         if isinstance(receiver, (Const, Scalar)):
             return Scalar()
+        if method.name in {"detach", "item", "tolist", "numpy"} and not args.positional and is_unread(receiver):
+            reason = f"`.{method.name}()` of what was not read"  # whatever it is, no graph comes out
+            return Unknown(reason, Gap.UNSEEN, trace=start(self.site(at), reason, Gap.UNSEEN))
         result = self.call_unseen(method, args, at, state, f"`.{method.name}` was not read")
         is_reduction = isinstance(receiver, Unknown) and method.name in {
             "sum",
@@ -331,6 +334,11 @@ def without_roots(value: Value, site: Site) -> Value:
     if all(isinstance(case, (Tensor, Unknown)) and case.roots for case in value.cases):
         return unseen("a draw from a distribution", site)
     return value
+
+
+def is_unread(value: Value) -> bool:
+    """Something unknown, or what a method of it is."""
+    return isinstance(value, Unknown) or (isinstance(value, Method) and isinstance(value.receiver, Unknown))
 
 
 def is_variable(expr: ir.Expr) -> bool:

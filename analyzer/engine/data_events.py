@@ -110,9 +110,11 @@ class Read(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restored(Event):
-    """What ``torch.load`` read is put into a module or an optimizer, or is used as one. `read`: by which calls."""
+    """What ``torch.load`` read is put into a module or an optimizer, or is used as one. `read`: by which calls; `into`:
+    where it goes, as far as that is known."""
 
     read: frozenset[Site]
+    into: ObjectId | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

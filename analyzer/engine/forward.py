@@ -46,18 +46,18 @@ class Forwards(Rows):
             result = outputs.handed_on(result, self.site(at))
         result = self.rooted(result, ref, args, at, state)
         has_graph = any(carries(case) for case in self.deep(result, state))
-        mode = state.get((ref.obj, "is eval"))
+        mode, depends = state.get((ref.obj, "is eval")), modes.dependence(self, ref, state)
         is_frozen = state.flag(ref.obj, frozen.FLAG)
         frozen.note(self, ref, at, state)
         padding.note_labels(self, obj.name, args, at)
         given = [c for a in args.all() for c in self.deep(a, state) if isinstance(c, (Tensor, Unknown))]
         self.emit(
             Forward, at, start(self.site(at), "the forward pass", self.gap_of(ref)), module=ref.obj,
-            grad=_TRI[None if is_off is None else not is_off], is_eval=_TRI[state.flag(ref.obj, "is eval")],
+            grad=_TRI[None if is_off is None else not is_off], is_eval=modes.is_eval(self, ref, state),
             has_graph=_TRI[has_graph], mode=mode.trace if mode else None,
             on_batch=any(isinstance(c, Tensor) and c.is_batch for c in given), inputs=incoming_roots(given),
             is_dry=self.is_dry or are_synthetic(given),
-            modes=mode.cases if mode else (), depends=modes.dependence(self, ref, state), is_frozen=_TRI[is_frozen],
+            modes=mode.cases if mode else (), depends=depends, is_frozen=_TRI[is_frozen],
             asleep=modes.asleep(self, ref, state),
             parts=self.with_parts(frozenset({ref.obj}), state) if self.has_optimizer else frozenset(),
         )  # fmt: skip

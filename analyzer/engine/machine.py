@@ -112,9 +112,7 @@ class Machine(ABC):
         """Every switch of a mode so far and its number."""
         self.reads_mode: set[ObjectId] = set()
         """Modules whose code asks for ``self.training``."""
-        self.minding: dict[
-            ObjectId, tuple[str, ...]
-        ] = {}  # what in a module minds its mode, where anything surely does
+        self.minding: dict[ObjectId, tuple[ObjectId, ...]] = {}  # the parts that surely mind the mode, by module
         self.births: set[str] = set()
         self.unused: dict[tuple[str, int], tuple[Func, State]] = {}
         """Functions inside others that nobody has called so far, and what their surroundings held at the end."""

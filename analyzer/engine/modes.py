@@ -104,11 +104,20 @@ def dependence(machine: Effects, ref: Ref, state: State) -> Tri:
     answers = {part: _of_part(machine, part, state) for part in sorted(parts)}
     minding = [part for part, answer in answers.items() if answer == "yes"]
     if minding:  # a later pass may show more of the others
-        machine.minding[ref.obj] = tuple(dict.fromkeys(_called(machine, part) for part in minding))
+        machine.minding[ref.obj] = tuple(minding)
     return "yes" if minding else "maybe" if "maybe" in answers.values() else "no"
 
 
-def _called(machine: Effects, part: ObjectId) -> str:
+def is_eval(machine: Effects, ref: Ref, state: State) -> Tri:
+    """The mode of a module: of one that nobody has switched, that of the parts that mind it."""
+    own = _TRI[state.flag(ref.obj, FLAG)]
+    minding = machine.minding.get(ref.obj, ()) if own == "no" and not _is_set(state, ref.obj) else ()
+    if minding and all(_is_set(state, part) and state.flag(part, FLAG) for part in minding):
+        return "maybe"  # it was put there before it was wrapped; `train()` of the whole would switch it back
+    return own
+
+
+def called(machine: Machine, part: ObjectId) -> str:
     """What a part that minds the mode is called: its class, or who reads ``self.training``."""
     obj = machine.objects[part]
     if part in machine.reads_mode:

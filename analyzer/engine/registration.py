@@ -243,13 +243,21 @@ def _sets_anew(node: object, this: str, name: str, in_init: bool, made: dict[str
 
 
 def _harmless(node: object) -> Iterator[int]:
-    """Nodes under which a tensor may stay where it is: what is moved, asked for its shape, or an index."""
+    """Nodes under which a tensor may stay where it is: what is moved, asked for its shape, an index, or
+    copied into another tensor."""
     if isinstance(node, ir.Attribute) and node.attr in _MOVES:
         yield from (id(part) for part in _chain(node.value))
     elif isinstance(node, ir.Subscript):
         yield id(node.index)
         if isinstance(node.index, ir.Display):
             yield from (id(item) for item in node.index.items)
+    elif isinstance(node, ir.Assign) and node.value is not None and _fills(node):
+        yield from (id(part) for part in _chain(node.value))
+
+
+def _fills(node: ir.Assign) -> bool:
+    """``rows[i] = self.mask`` copies, from wherever the tensor is."""
+    return all(isinstance(target, ir.Subscript) for target in node.targets)
 
 
 def _chain(node: ir.Expr) -> Iterator[ir.Expr]:

@@ -90,7 +90,8 @@ def _training(program: Program) -> Step | None:
 
 
 def _report(program: Program, report: Report, found: Randomness, stream: str, trains: Step | None) -> None:
-    seeded = sorted((site, other) for other in found.seeds for site in seeds_of(program, found, other))
+    seeds = [(site, other) for other in found.seeds for site in seeds_of(program, found, other)]
+    seeded = sorted(pair for pair in seeds if not _is_for_worker(program, pair[0]))
     if stream == "torch" and not _means_the_run(program, found):
         return
     sites = _that_matter(program, draws_of(program, found, stream), stream, trains)
@@ -195,8 +196,18 @@ def _means_the_run(program: Program, found: Randomness) -> bool:
     """Whether a seed of NumPy or `random` is meant for the whole run, not for one split or dataset: it stands in the
     file that runs, or both are seeded together."""
     first = next(iter(program.modules), "")
-    numpy, python = found.seeds.get("numpy", {}), found.seeds.get("python", {})
-    return first in numpy or first in python or "cuda" in found.seeds or bool(numpy.keys() & python.keys())
+    numpy, python = (
+        {site.path for site in seeds_of(program, found, stream) if not _is_for_worker(program, site)}
+        for stream in ("numpy", "python")
+    )
+    return first in numpy or first in python or "cuda" in found.seeds or bool(numpy & python)
+
+
+def _is_for_worker(program: Program, site: Site) -> bool:
+    """Whether a seed stands in a function for the workers of a loader, by its name or that of its parameter."""
+    function = program.function_around(site)
+    names = [function.name, *(param.name for param in function.params)] if function is not None else []
+    return any("worker" in name for name in names)
 
 
 def _layer(program: Program, found: Randomness) -> Trace | None:

@@ -6,6 +6,7 @@ import re
 
 from analyzer.engine.data_events import Restored
 from analyzer.engine.events import Escape, Forward, Loop, Mode
+from analyzer.engine.modes import called
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap, Site
 from analyzer.findings import Severity
@@ -87,7 +88,7 @@ class EvalModeMissing(Rule):
             report(
                 at,
                 f"`{program.sources.text(at)}` evaluates a model that {{is}} still in training mode: "
-                f"{_effect(program.minding.get(forward.module, ()))}. Call `eval()` first.",
+                f"{_effect(program, forward)}. Call `eval()` first.",
                 because=chain(forward.mode or program.objects[forward.module].trace, nest[-1].trace, forward.trace),
                 gaps=gaps,
                 fix=before_loop(program, forward, nest, "eval"),
@@ -100,25 +101,25 @@ def _check_restored(timeline: Timeline, report: Report, forward: Forward) -> Non
     if module is None or forward.grad != "no" or forward.is_eval != "no" or forward.depends != "yes" or forward.is_dry:
         return
     born = program.objects[module].born
-    restored = next(program.of(Restored), None)
+    restored = next((event for event in program.of(Restored) if event.into in (None, module)), None)
     if restored is None or timeline.backwards or born in {"eval", "argument", "called"} or _is_test(program, forward):
         return
     if any(timeline.handed_over(module, 0, timeline.at(forward))) or any(e.module is None for e in timeline.modes):
         return
     report(
         forward.site,
-        f"`{program.sources.text(forward.site)}` runs a restored model that {{is}} still in training "
-        "mode: dropout drops, and batch norm uses the statistics of these inputs. `no_grad` does not change that; call "
-        "`eval()` first.",
+        f"`{program.sources.text(forward.site)}` runs a restored model that {{is}} still in training mode: "
+        f"{_effect(program, forward)}. Call `eval()` first.",
         because=chain(program.objects[module].trace, restored.trace, forward.trace),
         gaps=[Gap.CONVENTION],
     )
 
 
-def _effect(minding: tuple[str, ...]) -> str:
+def _effect(program: Program, forward: Forward) -> str:
     """What training mode does to the evaluation, by the layers that mind it."""
     said: list[str] = []
-    for layer in minding:
+    minding = program.minding.get(forward.module, ()) if forward.module is not None else ()
+    for layer in (called(program, part) for part in minding):
         if "Norm" in layer:
             said.append(f"`{layer}` uses these batches' statistics and keeps them")
         elif "Drop" in layer:

@@ -10,6 +10,8 @@ from analyzer.engine.values import MAX_ROOTS, ObjectId
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
 from analyzer.rules.iteration import in_one_iteration, nest_of
+from analyzer.syntax import ir
+from analyzer.syntax.scope import dotted, walk
 
 
 class OptimizerParameters(Rule):
@@ -149,10 +151,25 @@ def _is_trainable(program: Program, forward: Forward) -> bool:
     return (
         is_run
         and program.has_parameters(forward)
+        and _owns_weights(program, forward)
         and forward.is_eval != "yes"
         and not forward.is_dry
         and bool(forward.parts)
     )
+
+
+def _owns_weights(program: Program, forward: Forward) -> bool:
+    """Whether a part of the module is a layer with weights, or a class of the repository makes parameters."""
+    for part in forward.parts:
+        obj = program.objects[part]
+        row = program.knowledge.row(obj.name) if obj.name else None
+        if row is not None and row.graph == "parameters":
+            return True
+        body = obj.cls.node.body if obj.cls is not None else ()
+        calls = (dotted(node.callee) or "" for node in walk(body, True) if isinstance(node, ir.Call))
+        if any(name.rpartition(".")[2] == "Parameter" for name in calls):
+            return True
+    return False
 
 
 def _reached(

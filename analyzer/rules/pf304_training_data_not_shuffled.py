@@ -14,10 +14,12 @@ from analyzer.engine.loading import (
     loading,
 )
 from analyzer.engine.program import Program
-from analyzer.engine.trace import Gap, Trace
+from analyzer.engine.trace import Gap, Site, Trace
 from analyzer.engine.values import Ref, Value
+from analyzer.engine.words import words
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
+from analyzer.syntax import ir
 
 _SHUFFLES = {"shuffle", "permutation", "randperm", "sample", "train_test_split", "choice", "permuted", "randint"}
 
@@ -68,6 +70,7 @@ class TrainingDataNotShuffled(Rule):
             others = [known.made[obj] for obj in training.among]
             certain = (
                 not shuffles
+                and _is_written(program, made)
                 and all(_in_order(known, other) for other in others)
                 and (kind == "map" or why is not made.trace)
             )
@@ -78,6 +81,12 @@ class TrainingDataNotShuffled(Rule):
                 because=[*(step for step in (why, made.trace) if step is not None), training.trace],
                 gaps=[*([training.gap] if training.gap else []), Gap.CONVENTION if certain else Gap.UNSEEN],
             )
+
+
+def _is_written(program: Program, made: LoaderMade) -> bool:
+    """Whether `shuffle` is left out or written down: a name that is false here may be true in another run."""
+    at = dict(made.nodes).get("shuffle")
+    return at is None or isinstance(words(program).node(Site(made.site.path, at)), ir.Constant)
 
 
 def _is_trained(program: Program, training: Training) -> bool:

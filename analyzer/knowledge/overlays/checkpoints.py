@@ -36,7 +36,8 @@ def restored(machine: Calls, receiver: Value, args: Args, at: int, state: State,
     weights.restored(machine, args, at, state)
     read = reads_in(case for arg in args.all() for case in machine.deep(arg, state))
     if read:
-        machine.emit(Restored, at, start(machine.site(at), "it is restored from what was read"), read=read)
+        into = receiver.obj if isinstance(receiver, Ref) else None
+        machine.emit(Restored, at, start(machine.site(at), "it is restored from what was read"), read=read, into=into)
 
 
 def device_asked(machine: Calls, args: Args, at: int, state: State, result: Value) -> None:
