@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from analyzer.engine.data_events import Restored
 from analyzer.engine.events import Backward, Escape, Forward, Step
 from analyzer.engine.optim_events import LayerReplaced, OptimizerMade, ParametersAdded
 from analyzer.engine.program import Program
@@ -36,7 +37,8 @@ class OptimizerParameters(Rule):
     ## When it stays quiet
     When the new layer gets an optimizer of its own or is added with ``add_param_group``; when the optimizer is built
     anew; when one of several optimizers is meant for other losses of the same loop; when code that was not seen may
-    connect the modules.
+    connect the modules. A module that no optimizer holds may be frozen, in evaluation mode, pretrained, or of the same
+    class as one that is trained (a target or teacher network follows it).
 
     ## Fix safety
     No automatic fix: the order of construction is the author's.
@@ -121,6 +123,8 @@ def _left_out(program: Program, report: Report, made: list[OptimizerMade]) -> No
         module = forward.module
         if module is None or module in seen or not _is_trainable(program, forward) or forward.parts & (held | handed):
             continue
+        if any(_is_twin(program, module, other) for other in held):
+            continue
         backward = next((each for each in passes if forward.site in each.roots and each.order > forward.order), None)
         step = next((s for s in steps if backward and in_one_iteration(s, backward) and s.order > backward.order), None)
         if backward is None or step is None or len(backward.roots) >= MAX_ROOTS:
@@ -133,8 +137,16 @@ def _left_out(program: Program, report: Report, made: list[OptimizerMade]) -> No
             "no optimizer holds its parameters: it {is} never trained. Add its parameters to an optimizer, or "
             "freeze it.",
             because=[program.objects[module].trace, forward.trace, backward.trace, optimizer.trace],
-            gaps=[Gap.CONVENTION],
+            gaps=[Gap.UNSEEN if any(True for _ in program.of(Restored)) else Gap.CONVENTION],
         )
+
+
+def _is_twin(program: Program, module: ObjectId, other: ObjectId) -> bool:
+    """Whether two modules are of one class: a target or teacher network follows the one that is trained."""
+    one, two = program.objects[module], program.objects[other]
+    if one.cls is None or two.cls is None:
+        return one.cls is two.cls and one.name == two.name
+    return one.cls.node is two.cls.node
 
 
 def _is_trainable(program: Program, forward: Forward) -> bool:

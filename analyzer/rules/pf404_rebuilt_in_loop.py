@@ -38,8 +38,9 @@ class RebuiltInLoop(Rule):
     ```
 
     ## When it stays quiet
-    In loops over folds, stages, layers, seeds and epochs (a restart of the optimizer may be meant), where the model
-    itself is made in the loop, for variables that are optimized per sample, and under a condition.
+    In loops over folds, stages, layers and seeds, where the model itself is made in the loop, for variables that are
+    optimized per sample, and under a condition. An optimizer with a memory that is built in every epoch is a note: a
+    restart may be meant.
 
     ## Fix safety
     No automatic fix: moving a construction changes what it is made of.
@@ -59,7 +60,15 @@ class RebuiltInLoop(Rule):
                 if _is_per_step(made, training):
                     _report(program, report, made, "optimizer", "its state is lost each time")
                 elif _has_state(program, made) and _is_per_epoch(program, made):
-                    _report(program, report, made, "optimizer", "its running averages start from zero", "epoch")
+                    _report(
+                        program,
+                        report,
+                        made,
+                        "optimizer",
+                        "its running averages start from zero",
+                        "epoch",
+                        Severity.NOTE,
+                    )
         for loader in program.of(LoaderMade):
             data = loader.argument("dataset")
             if _is_per_step(loader, training) and data is not None and _is_old(program, data, loader.loops):
@@ -105,12 +114,21 @@ def _is_old(program: Program, value: Value, loops: tuple[Loop, ...]) -> bool:
     return all(obj is not None and _is_older(program, obj, loops) for obj in objects)
 
 
-def _report(program: Program, report: Report, event: Event, what: str, why: str, when: str = "training step") -> None:
+def _report(
+    program: Program,
+    report: Report,
+    event: Event,
+    what: str,
+    why: str,
+    when: str = "training step",
+    severity: Severity | None = None,
+) -> None:
     report(
         event.site,
         f"This {what} {{is}} built anew in every {when}: {why}. Build it once, before the loop.",
         because=[event.loops[-1].trace, event.trace],
         gaps=[Gap.CONVENTION],
+        severity=severity,
     )
 
 
