@@ -8,7 +8,7 @@ from bot import intents
 from bot.core.buttons import command_of
 from bot.core.external_id import parse_external_id
 from bot.github.gateway import Gateway, PullInfo
-from bot.intents import PressButton, ReviewPull
+from bot.intents import CheckPush, PressButton, ReviewPull
 from bot.queue.command import answered, execute, is_once_too_often, refused, say
 from bot.queue.desk import AnswerPlace, Desk
 from bot.queue.logbook import Logbook
@@ -25,7 +25,7 @@ def press(room: Room, document: dict[str, Any], delivery: str, log: Logbook) -> 
     gateway = room.gateway(intent.installation_id, intent.repo_id, intent.full_name)
     number = _pull_of(gateway, intent)
     if number is None:
-        log.note(outcome="no open pull request has this head")
+        log.note(branch=_renew_branch(room, gateway, intent, delivery))
         return
     place = AnswerPlace(key=f"button-{intent.check_run_id}-{intent.button}")
     text = answered(lambda: _answer(room, gateway, intent, gateway.pull(number), place, delivery), delivery)
@@ -80,6 +80,23 @@ def _review_again(room: Room, intent: PressButton, pull: PullInfo, delivery: str
         reason="re-run",
     )
     room.enqueuer.new_review(review, delivery)
+
+
+def _renew_branch(room: Room, gateway: Gateway, intent: PressButton, delivery: str) -> bool:
+    """A check on a commit of the default branch belongs to no pull request: it can only be made again."""
+    known = parse_external_id(intent.external_id)
+    if known is None or not known.is_of_branch or intent.button != "rerun":
+        return False
+    if gateway.permission(intent.sender) not in {"admin", "write"}:
+        return False
+    push = CheckPush(
+        installation_id=intent.installation_id,
+        repo_id=intent.repo_id,
+        full_name=intent.full_name,
+        head_sha=intent.head_sha,
+    )
+    room.enqueuer.new_review(push, delivery)
+    return True
 
 
 def _pull_of(gateway: Gateway, intent: PressButton) -> int | None:

@@ -54,6 +54,7 @@ SILENT = (
 
 
 def test_what_only_answers_answers_once_and_hostile_words_do_nothing(scene: Scene) -> None:
+    scene.fault(kind="lose", method="POST", path="/issues/1/comments$", count=2)
     scene.open()
     silent = [scene.comment(body, "dana") for body in SILENT]
     plain = {
@@ -82,13 +83,17 @@ def test_what_only_answers_answers_once_and_hostile_words_do_nothing(scene: Scen
         outside = re.sub(r"<(code|pre)\b.*?</\1>", "", html, flags=re.DOTALL)
         assert not re.search(r"@(?!mallory)\w|<img|<a |(?<!&)#\d", outside), (name, outside)
     assert not any(scene.answers(asked) for asked in silent)
+    assert all(len(scene.answers(asked)) == 1 for asked in [*plain.values(), *hostile.values()])
 
 
 def test_a_bot_gives_no_commands_and_strangers_are_not_answered_for_ever(scene: Scene) -> None:
     scene.open()
     bot = scene.comment("/preflight help", "mergebot[bot]")
     asked = [scene.comment("/preflight help", "mallory") for _ in range(5)]
+    scene.fault(kind="status", path="/collaborators/wanda/permission", status=502, count=5)
+    later = scene.comment("/preflight help", "wanda")  # put off until GitHub answers
     scene.answer_to(scene.comment("/preflight help", "dana"))
+    assert "/preflight estimate" in scene.answer_to(later)
     scene.stack.hub.until(lambda: sum("-1" in _reactions(scene, one) for one in asked) == 2, 60, "two thumbs down")
     scene.stack.hub.until(lambda: sum(len(scene.answers(one)) for one in asked) == 3, 60, "three refusals")
     assert all("eyes" in _reactions(scene, one) for one in asked)
@@ -197,6 +202,7 @@ def test_the_branch_of_a_fork_gets_a_patch_and_its_author_may_only_ask(scene: Sc
 def test_replies_and_buttons_act_for_the_person_behind_them(scene: Scene) -> None:
     seen = scene.open().concluded()
     first = next(item for item in seen["review_comments"] if "PF201" in item["body"])
+    scene.fault(kind="lose", method="POST", path="/pulls/1/comments/[0-9]+/replies$")
     asked = scene.in_thread(first["id"], "why?\n\n/preflight explain", "dana")
     shown = {name: [action["identifier"] for action in run["actions"]] for name, run in runs(seen).items()}
     assert shown == {

@@ -64,6 +64,9 @@ def test_merge_and_later_pushes_each_have_an_answer_for_every_launch_file(stack:
     stack.control("POST", f"/check-runs/{_runs(stack, first)[0].id}/rerun", {"user": "dana"})
     again = _concluded(stack, first, 2)
     assert {run.conclusion for run in again} == {"failure"}
+    again[0].actions = [{"label": "Re-run", "description": "Once more", "identifier": "rerun"}]  # as where it failed
+    stack.control("POST", f"/check-runs/{again[0].id}/press", {"user": "dana", "identifier": "rerun"})
+    assert len(_concluded(stack, first, 3)) == 3
     _quiet(stack)
 
 
