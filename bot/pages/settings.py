@@ -77,6 +77,14 @@ def page_settings(environment: Mapping[str, str]) -> PageSettings:
     )
 
 
+def can_be_public(url: str) -> bool:
+    """Whether pages may be shown at this address."""
+    try:
+        return bool(_public_url(url))
+    except InputError:
+        return False
+
+
 def _public_url(url: str) -> str:
     """Its reports hold code and its cookies open them: nothing but TLS carries them over a network."""
     if not url:

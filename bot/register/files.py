@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from bot.errors import InputError
+from bot.pages.settings import can_be_public
 
 ENV_FILE = "preflight.env"
 _KEY, _SECRET, _CLIENT = "private-key.pem", "webhook-secret", "client-secret"
@@ -74,7 +75,9 @@ def _environment(app: Mapping[str, Any], api_url: str, public_url: str, folder: 
         f"PREFLIGHT_PRIVATE_KEY_FILE={folder / _KEY}",
         f"PREFLIGHT_WEBHOOK_SECRET_FILE={folder / _SECRET}",
         f"GITHUB_API_URL={api_url}",
-        f"PREFLIGHT_PUBLIC_URL={public_url}",
+        f"PREFLIGHT_PUBLIC_URL={public_url}"
+        if can_be_public(public_url)
+        else "# PREFLIGHT_PUBLIC_URL=https://…  reports hold code: pages need https",
     ]
     if has_client:
         lines += [f"PREFLIGHT_CLIENT_ID={app.get('client_id', '')}", f"PREFLIGHT_CLIENT_SECRET_FILE={folder / _CLIENT}"]
