@@ -6,12 +6,11 @@ from collections.abc import Sequence
 
 from analyzer.findings import Skipped
 from bot.render.markdown import Links, code, count, escape
-from bot.render.memory import explained, memory_table
+from bot.render.memory import MAX_ROWS, explained, memory_table
 from estimator.api import Impact
 
 _WORST_FIRST = ("exceeds", "borderline", "unknown", "fits")
 _WORDS = {"exceeds": "cannot fit", "borderline": "borderline", "unknown": "unknown", "fits": "fit"}
-MAX_LISTED = 50
 MAX_EXPLAINED = 20
 
 
@@ -26,7 +25,7 @@ def branch_texts(impacts: Sequence[Impact], notes: Sequence[Skipped], links: Lin
     summary = [
         f"Every launch config of this commit, for the submission gate: {told}.",
         memory_table(ranked, links),
-        *([f"… and {count(len(ranked) - MAX_LISTED, 'more launch config')}"] if len(ranked) > MAX_LISTED else []),
+        *([f"… and {count(len(ranked) - MAX_ROWS, 'more launch config')}"] if len(ranked) > MAX_ROWS else []),
         *_notes(notes),
     ]
     bad = [impact for impact in ranked if impact.verdict in {"exceeds", "borderline"} and impact.head is not None]
@@ -35,5 +34,5 @@ def branch_texts(impacts: Sequence[Impact], notes: Sequence[Skipped], links: Lin
 
 
 def _notes(notes: Sequence[Skipped]) -> list[str]:
-    lines = [f"- {code(item.path)}: {escape(item.reason)}" for item in notes[:MAX_LISTED]]
+    lines = [f"- {code(item.path)}: {escape(item.reason)}" for item in notes[:MAX_ROWS]]
     return ["**Not estimated**\n\n" + "\n".join(lines)] if lines else []
