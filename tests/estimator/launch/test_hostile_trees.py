@@ -64,9 +64,7 @@ def _hostile(folder: Path) -> None:
         "a.mk": "include Makefile\n",
         "evil.slurm": evil,
         "dots.sh": "#!/bin/bash\nsource ../../../etc/profile\npython ../../../outside.py\npython /etc/evil.py\n",
-        "many.sh": "#!/bin/bash\n"
-        + "".join(f"if [ $A{i} = 1 ]; then B{i}=1; fi\n" for i in range(3_000))
-        + "python t.py\n",
+        "many.sh": f"#!/bin/bash\n{branches}python t.py\n",
         "long.sh": "#!/bin/bash\npython t.py " + "--x 1 " * 60_000 + "\n",
         "named.sh": f"#!/bin/bash\n{launch.format('bomb')}{launch.format('huge')}",
     }
