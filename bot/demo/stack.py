@@ -18,26 +18,16 @@ from types import TracebackType
 from typing import Any
 
 import requests
-import yaml
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from bot.demo.hub import HubClient
 from bot.errors import Unavailable
+from bot.manifest import load
 from bot.redis_server import die_with_parent, redis_for
 
 _START_SECONDS = 40.0
 _STOP_SECONDS = 8.0
-# The manifest at the top of the project; without it (an installed wheel) the same values.
-_PERMISSIONS = {
-    "metadata": "read",
-    "contents": "read",
-    "pull_requests": "write",
-    "issues": "write",
-    "checks": "write",
-    "merge_queues": "read",
-}
-_EVENTS = ["pull_request", "issue_comment", "check_run", "check_suite", "merge_group", "push"]
 
 
 @dataclass(slots=True)
@@ -116,15 +106,15 @@ class Stack:
         pem = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8)
         key_file.write_bytes(key.private_bytes(*pem, no_password))
         form = (serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
-        manifest = _manifest()
+        manifest = load()
         app = self.hub.post(
             "/apps",
             slug="preflight",
             public_key=key.public_key().public_bytes(*form).decode(),
             webhook_url=f"{self.web_url}/webhook",
             webhook_secret=self.secret,
-            permissions=manifest["default_permissions"],
-            events=manifest["default_events"],
+            permissions=dict(manifest.permissions),
+            events=list(manifest.events),
         )
         self.app_id = app["id"]
         return {
@@ -211,10 +201,3 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
-
-
-def _manifest() -> dict[str, Any]:
-    path = Path(__file__).resolve().parents[2] / "app.yml"
-    if path.is_file():
-        return dict(yaml.safe_load(path.read_text(encoding="utf-8")))
-    return {"default_permissions": _PERMISSIONS, "default_events": _EVENTS}
