@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +88,17 @@ def test_the_gate_answers_for_a_commit_and_admission_reads_its_code(gated: Stack
     assert gate(f"{repo_id}/{sha}", Authorization="Bearer wrong").status_code == 401
     assert gate(f"{repo_id}/{sha}", Authorization=f"Bearer {_SECRET}b").status_code == 403
     assert gate(f"{repo_id + 5_000}/{sha}", **bearer).status_code == 404
+
+    asked = ["--sha", sha, "--repository", str(repo_id), "--dry-run", "--", "sbatch"]
+    environment = {"PREFLIGHT_GATE_URL": f"http://{stack.address}", "PREFLIGHT_GATE_TOKEN": _SECRET}
+    for launch, code in (("jobs/fits.slurm", 0), ("jobs/big.slurm", 1)):
+        done = subprocess.run(
+            [sys.executable, "-I", "-m", "preflight", "gate", *asked, launch],
+            cwd=stack.work, env={"PATH": os.environ["PATH"], **environment}, capture_output=True, text=True,
+            timeout=120, check=False,
+        )  # fmt: skip
+        assert done.returncode == code, done.stdout + done.stderr
+        assert f"preflight/memory of {sha[:12]}: exceeds" in done.stdout
 
     named = {"preflight/repository-id": str(repo_id), "preflight/commit": sha}
     denied = _admit(stack, _manifest("Tesla-T4", "big.py", **named), **bearer)
