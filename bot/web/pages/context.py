@@ -27,7 +27,8 @@ class Busy(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """`slots` bounds what is slow, so that threads stay free for webhooks."""
+    """`slots` bounds what is slow at the same time, `seats` those and who waits for them: the other threads of the
+    process stay free for webhooks."""
 
     settings: PageSettings
     client: Client
@@ -35,6 +36,7 @@ class Context:
     shelf: Shelf
     secrets: WebhookSecrets
     slots: threading.BoundedSemaphore = field(default_factory=lambda: threading.BoundedSemaphore(2))
+    seats: threading.BoundedSemaphore = field(default_factory=lambda: threading.BoundedSemaphore(3))
 
     def open(self, token: str) -> Opened | None:
         """The link behind a token of ours. A secret that was replaced a moment ago is looked for."""
@@ -55,12 +57,17 @@ class Context:
     @contextmanager
     def slow(self) -> Iterator[None]:
         """Take a turn. Raises `Busy`."""
-        if not self.slots.acquire(timeout=_WAIT):
+        if not self.seats.acquire(blocking=False):
             raise Busy
         try:
-            yield
+            if not self.slots.acquire(timeout=_WAIT):
+                raise Busy
+            try:
+                yield
+            finally:
+                self.slots.release()
         finally:
-            self.slots.release()
+            self.seats.release()
 
 
 def make_context(settings: PageSettings, client: Client, keys: Keys, secrets: WebhookSecrets) -> Context:

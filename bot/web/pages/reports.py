@@ -57,8 +57,9 @@ def _absent(context: Context, ref: ReportRef) -> Response:
             202, "The review is under way", "This page looks again every few seconds, or reload it.", refresh=5
         )
     days = context.settings.report_days
-    kept = f"Reports are kept for {days} days and for the last few commits of a pull request; this one is gone."
-    return message(410, "This report is no longer here", kept, _RERUN)
+    kept = f"Reports are kept for {days} days and for the last few commits of a pull request."
+    never = "A draft has none, nor has a review that a newer push replaced or that did not end."
+    return message(410, "There is no report of this commit", kept, never, _RERUN)
 
 
 def _page(context: Context, document: dict[str, Any], opened: Opened, path: str, user: str | None) -> Response:

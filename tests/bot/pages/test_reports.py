@@ -111,7 +111,7 @@ def test_after_a_flush_the_page_says_so(site: Site, document: dict[str, Any], cl
     client.flushall()
     answer = site.http.get(path)
     assert answer.status_code == 410
-    assert "no longer here" in answer.text
+    assert "no report of this commit" in answer.text
 
 
 def test_a_review_that_runs_has_a_page_that_looks_again(site: Site) -> None:

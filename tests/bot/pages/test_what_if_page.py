@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from urllib.parse import urlencode
 
@@ -73,3 +75,31 @@ def test_an_answer_is_remembered_with_an_expiry(site: Site, document: dict[str, 
     altered["estimate"]["peak_gib"]["high"] = 4321.0
     site.client.set(key, json.dumps(altered))
     assert "4321.0" in ask(site, document, micro_batch="2")
+
+
+def test_slow_questions_leave_threads_to_others(
+    site: Site, document: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two estimates at a time and one that waits; everybody else hears at once to come back."""
+    path = site.put(document)
+    app = site.http.application
+    refused, end = threading.Semaphore(0), threading.Event()
+
+    def held(document: Any) -> dict[str, Any]:
+        end.wait(60)
+        return {"error": "held"}
+
+    def status(number: int) -> int:
+        found = app.test_client().get(f"{path}?launch=0&seq_len={64 + number}").status_code
+        if found == 503:
+            refused.release()
+        return found
+
+    monkeypatch.setattr("bot.web.pages.what_if._in_child", held)
+    with ThreadPoolExecutor(8) as pool:
+        answers = [pool.submit(status, number) for number in range(8)]
+        told = [refused.acquire(timeout=60) for _ in range(5)]
+        end.set()
+    statuses = [answer.result() for answer in answers]
+    assert told == [True] * 5
+    assert statuses.count(200) >= 2
