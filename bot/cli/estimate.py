@@ -148,9 +148,10 @@ def _of_script(files: Files, name: str) -> list[RunConfig]:
 
 
 def _of_launch(files: Files, name: str) -> list[RunConfig]:
+    from bot.cli._project import project_targets
     from estimator.api import launches
 
-    found = launches(files, [name])
+    found = launches(files, [name], targets=project_targets(files, "estimate"))
     if not found.launches:
         reasons = "; ".join(item.reason for item in found.skipped) or "no launch is recognised in it"
         raise InputError(f"{name}: {reasons}")
@@ -159,10 +160,12 @@ def _of_launch(files: Files, name: str) -> list[RunConfig]:
 
 def _of_command(words: list[str]) -> list[RunConfig]:
     """A launch command as one would type it."""
+    from bot.cli._project import project_targets
     from bot.sources.directory import Directory
     from estimator.api import launches
 
-    found = launches(Directory(Path()), command=shlex.join(words))
+    files = Directory(Path())
+    found = launches(files, command=shlex.join(words), targets=project_targets(files, "estimate"))
     if not found.launches:
         reasons = "; ".join(item.reason for item in found.skipped) or "it starts no training run"
         raise InputError(f"{shlex.join(words)[:80]}: {reasons}")

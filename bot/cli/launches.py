@@ -1,6 +1,7 @@
 """List the launch configs of a tree: what each runs, on what, with the origin of every value.
 
 PATH is a launch file or a directory (default: the working directory); --command reads a command as one would type it.
+What partitions, pools and labels are is read from the configuration of the working directory; --target says otherwise.
 """
 
 from __future__ import annotations
@@ -34,12 +35,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the launches. Raises `InputError` for a path that is not there or a command that is none."""
+    from bot.cli._project import project_targets
     from bot.sources.directory import Directory
     from estimator.api import launches
 
     files = Directory(Path())
     paths = None if not args.paths else list(_expanded(files, args.paths))
-    found = launches(files, paths, args.command, _targets(args.target))
+    targets = {**project_targets(files, "launches"), **_targets(args.target)}
+    found = launches(files, paths, args.command, targets)
     print(json.dumps(found.to_json(), indent=2, ensure_ascii=False) if args.format == "json" else _text(found))
     return 0
 

@@ -75,3 +75,24 @@ def test_check_follows_paths_and_exclusions(here: Path, capsys: pytest.CaptureFi
     assert {path for path, rule, _ in found if rule == "PF101"} == {"a.py"}
     assert document["skipped"] == [{"path": "vendor/c.py", "reason": "excluded by the configuration"}]
     assert not [item for item in found if item[0].startswith("vendor")]
+
+
+LAUNCH = "#!/bin/bash\n#SBATCH --partition=long\n#SBATCH --gres=gpu:1\nsrun python t.py\n"
+TRAIN = "from transformers import AutoModelForCausalLM\nAutoModelForCausalLM.from_pretrained('gpt2')\n"
+
+
+def test_the_command_line_knows_the_projects_targets(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / "t.py").write_text(TRAIN)
+    (here / "job.slurm").write_text(LAUNCH)
+    (here / ".github" / "preflight.yml").write_text("targets: {long: A100-40GB}\nlunch: x\n")
+
+    def gpu(*arguments: str) -> object:
+        assert run(["launches", "job.slurm", "--format", "json", *arguments]) == 0
+        return json.loads(capsys.readouterr().out)["launches"][0]["target"]["gpu"]
+
+    assert gpu() == "A100-40GB"
+    assert gpu("--target", "long=T4") == "T4"
+    run(["estimate", "job.slurm", "--format", "json"])
+    shown = capsys.readouterr()
+    assert json.loads(shown.out)["target"]["name"].startswith("NVIDIA A100")
+    assert "did you mean 'launch'" in shown.err
