@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from analyzer.engine import fold
-from analyzer.networks import operations, python, shapes
+from analyzer.networks import arithmetic, python, shapes
 from analyzer.networks.tape import Tape
 from analyzer.networks.values import (
     Class,
@@ -215,7 +215,7 @@ class Expressions(ABC):
                 return self.missing("membership of tensors", frame, at)
             if op in ("is", "is not"):
                 return (left is right) == (op == "is")
-            return operations.arithmetic(self.tape, _OPERATORS.get(op, "compare"), left, right)
+            return arithmetic.arithmetic(self.tape, _OPERATORS.get(op, "compare"), left, right)
         if op in ("is", "is not", "==", "!="):
             return same(left, right, op) == (op in ("is", "=="))
         if op in ("in", "not in"):

@@ -1,18 +1,16 @@
-"""Operations that only move numbers, and those that reduce: views, joins, splits, indices, sums, einsum."""
+"""Operations that only move numbers: views, joins, splits, indices."""
 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 
-from analyzer.networks.operations import _each as each_size
 from analyzer.networks.operations import number, numbers, operation, tensor
 from analyzer.networks.tape import Tape
 from analyzer.networks.values import Missing, Stuck, Tensor
 
 
-def _dim(dim: object, rank: int) -> int:
+def dim_of(dim: object, rank: int) -> int:
     at = number(dim)
     if not -rank <= at < rank:
         raise Stuck(f"dimension {at} of {rank}")
@@ -44,7 +42,7 @@ def flatten(tape: Tape, given: object, start_dim: object = 0, end_dim: object = 
     x = tensor(given)
     if not x.shape:
         return tape.view(x, (1,))
-    first, last = _dim(start_dim, len(x.shape)), _dim(end_dim, len(x.shape))
+    first, last = dim_of(start_dim, len(x.shape)), dim_of(end_dim, len(x.shape))
     if last < first:
         raise Stuck("nothing to flatten")
     return tape.view(x, (*x.shape[:first], math.prod(x.shape[first : last + 1]), *x.shape[last + 1 :]))
@@ -54,7 +52,7 @@ def flatten(tape: Tape, given: object, start_dim: object = 0, end_dim: object = 
 def unflatten(tape: Tape, given: object, dim: object, sizes: object) -> Tensor:
     """One dimension as several."""
     x = tensor(given)
-    at, wanted = _dim(dim, len(x.shape)), list(numbers([sizes]))
+    at, wanted = dim_of(dim, len(x.shape)), list(numbers([sizes]))
     known = math.prod(size for size in wanted if size != -1)
     wanted = [x.shape[at] // known if size == -1 else size for size in wanted]
     if math.prod(wanted) != x.shape[at]:
@@ -66,7 +64,7 @@ def unflatten(tape: Tape, given: object, dim: object, sizes: object) -> Tensor:
 def permute(tape: Tape, given: object, *dims: object, **keywords: object) -> Tensor:
     """Dimensions in another order."""
     x = tensor(given)
-    order = [_dim(dim, len(x.shape)) for dim in numbers(dims or (keywords.get("dims", ()),))]
+    order = [dim_of(dim, len(x.shape)) for dim in numbers(dims or (keywords.get("dims", ()),))]
     if sorted(order) != list(range(len(x.shape))):
         raise Stuck(f"an order of dimensions {order} of {len(x.shape)}")
     return tape.view(x, [x.shape[at] for at in order])
@@ -77,7 +75,7 @@ def transpose(tape: Tape, given: object, one: object, other: object) -> Tensor:
     """Two dimensions change places."""
     x = tensor(given)
     shape = list(x.shape)
-    a, b = _dim(one, len(shape)), _dim(other, len(shape))
+    a, b = dim_of(one, len(shape)), dim_of(other, len(shape))
     shape[a], shape[b] = shape[b], shape[a]
     return tape.view(x, shape)
 
@@ -93,7 +91,7 @@ def transposed(tape: Tape, given: object) -> Tensor:
 def unsqueeze(tape: Tape, given: object, dim: object) -> Tensor:
     """A dimension of one."""
     x = tensor(given)
-    at = _dim(dim, len(x.shape) + 1)
+    at = dim_of(dim, len(x.shape) + 1)
     return tape.view(x, (*x.shape[:at], 1, *x.shape[at:]))
 
 
@@ -103,7 +101,7 @@ def squeeze(tape: Tape, given: object, dim: object = None) -> Tensor:
     x = tensor(given)
     if dim is None:
         return tape.view(x, [size for size in x.shape if size != 1])
-    dims = {_dim(each, len(x.shape)) for each in (dim if isinstance(dim, (list, tuple)) else (dim,))}
+    dims = {dim_of(each, len(x.shape)) for each in (dim if isinstance(dim, (list, tuple)) else (dim,))}
     return tape.view(x, [size for at, size in enumerate(x.shape) if at not in dims or size != 1])
 
 
@@ -141,7 +139,7 @@ def repeat_interleave(tape: Tape, given: object, repeats: object, dim: object = 
     x, count = tensor(given), number(repeats)
     if dim is None:
         return tape.result((x.elements * count,), [x], x.dtype)
-    at = _dim(dim, len(x.shape))
+    at = dim_of(dim, len(x.shape))
     return tape.result([size * (count if index == at else 1) for index, size in enumerate(x.shape)], [x], x.dtype)
 
 
@@ -149,7 +147,7 @@ def repeat_interleave(tape: Tape, given: object, repeats: object, dim: object = 
 def cat(tape: Tape, given: object, dim: object = 0, **keywords: object) -> Tensor:
     """A copy of all, one after the other."""
     parts = [tensor(each) for each in _several(given)]
-    at = _dim(keywords.get("axis", dim), len(parts[0].shape))
+    at = dim_of(keywords.get("axis", dim), len(parts[0].shape))
     for part in parts:
         if len(part.shape) != len(parts[0].shape) or any(
             one != other for i, (one, other) in enumerate(zip(part.shape, parts[0].shape, strict=True)) if i != at
@@ -164,7 +162,7 @@ def cat(tape: Tape, given: object, dim: object = 0, **keywords: object) -> Tenso
 def stack(tape: Tape, given: object, dim: object = 0) -> Tensor:
     """A copy of all along a new dimension."""
     parts = [tensor(each) for each in _several(given)]
-    at = _dim(dim, len(parts[0].shape) + 1)
+    at = dim_of(dim, len(parts[0].shape) + 1)
     if any(part.shape != parts[0].shape for part in parts):
         raise Stuck("tensors of several shapes are stacked")
     return tape.result((*parts[0].shape[:at], len(parts), *parts[0].shape[at:]), parts, parts[0].dtype)
@@ -182,7 +180,7 @@ def _several(given: object) -> Sequence[object]:
 def split(tape: Tape, given: object, sizes: object, dim: object = 0) -> tuple[Tensor, ...]:
     """Parts of these sizes."""
     x = tensor(given)
-    at = _dim(dim, len(x.shape))
+    at = dim_of(dim, len(x.shape))
     if isinstance(sizes, (list, tuple)):
         parts = numbers(sizes)
         if sum(parts) != x.shape[at]:
@@ -197,7 +195,7 @@ def split(tape: Tape, given: object, sizes: object, dim: object = 0) -> tuple[Te
 def chunk(tape: Tape, given: object, chunks: object, dim: object = 0) -> tuple[Tensor, ...]:
     """So many parts."""
     x = tensor(given)
-    size = -(-x.shape[_dim(dim, len(x.shape))] // max(number(chunks), 1))
+    size = -(-x.shape[dim_of(dim, len(x.shape))] // max(number(chunks), 1))
     return split(tape, x, max(size, 1), dim)
 
 
@@ -205,7 +203,7 @@ def chunk(tape: Tape, given: object, chunks: object, dim: object = 0) -> tuple[T
 def unbind(tape: Tape, given: object, dim: object = 0) -> tuple[Tensor, ...]:
     """Each along a dimension."""
     x = tensor(given)
-    at = _dim(dim, len(x.shape))
+    at = dim_of(dim, len(x.shape))
     shape = (*x.shape[:at], *x.shape[at + 1 :])
     return tuple(tape.result(shape, [x], x.dtype) for _ in range(min(x.shape[at], 4096)))
 
@@ -214,7 +212,7 @@ def unbind(tape: Tape, given: object, dim: object = 0) -> tuple[Tensor, ...]:
 def narrow(tape: Tape, given: object, dim: object, start: object, length: object) -> Tensor:
     """A part."""
     x = tensor(given)
-    return _part(tape, x, _dim(dim, len(x.shape)), number(length))
+    return _part(tape, x, dim_of(dim, len(x.shape)), number(length))
 
 
 def _part(tape: Tape, x: Tensor, at: int, size: int) -> Tensor:
@@ -235,7 +233,7 @@ def index_select(tape: Tape, given: object, dim: object, index: object) -> Tenso
     """Keeps the index."""
     x, ids = tensor(given), tensor(index)
     tape.keep(ids)
-    return _part(tape, x, _dim(dim, len(x.shape)), ids.elements)
+    return _part(tape, x, dim_of(dim, len(x.shape)), ids.elements)
 
 
 def indexed(tape: Tape, x: Tensor, index: object) -> Tensor:
@@ -288,173 +286,3 @@ def _chosen(part: object, size: int) -> list[int]:
 
 def _is_bool_mask(part: object) -> bool:
     return isinstance(part, Tensor) and part.dtype == "bool"
-
-
-# --- reductions -------------------------------------------------------------------------------------------------
-
-
-@operation("sum", "mean", "prod", "std", "var", "norm", "logsumexp", "amax", "amin", "any", "all", "nansum")
-def reduced(tape: Tape, given: object, dim: object = None, keepdim: object = False, **keywords: object) -> Tensor:
-    """Fewer dimensions."""
-    x = tensor(given)
-    if isinstance(dim, (int, float)) and "dim" in keywords:  # norm(p, dim)
-        dim = keywords["dim"]
-    keepdim = keywords.get("keepdims", keepdim)
-    axis = keywords.get("axis", dim)
-    if axis is None:
-        return tape.result((), [x], x.dtype)
-    if not isinstance(axis, (int, list, tuple)):
-        axis = -1
-    dims = {_dim(each, len(x.shape)) for each in (axis if isinstance(axis, (list, tuple)) else (axis,))}
-    if keepdim is True:
-        shape = [1 if at in dims else size for at, size in enumerate(x.shape)]
-    else:
-        shape = [size for at, size in enumerate(x.shape) if at not in dims]
-    return tape.result(shape, [x], x.dtype)
-
-
-@operation("max", "min", "topk", "sort", "kthvalue", "median", "cummax")
-def selected(tape: Tape, given: object, *args: object, **keywords: object) -> object:
-    """Values and their positions along a dimension; the greatest of all without one."""
-    x = tensor(given)
-    if args and isinstance(args[0], Tensor):
-        return tape.result(x.shape, [x, args[0]])
-    if not args and not keywords:
-        return tape.result((), [x], x.dtype)
-    dim = _dim(keywords.get("dim", args[0] if args else -1), len(x.shape))
-    shape = [size for at, size in enumerate(x.shape) if at != dim]
-    if (args[1] if len(args) > 1 else keywords.get("keepdim")) is True:
-        shape.insert(dim, 1)
-    return (tape.result(shape, [x], x.dtype), Tensor(tuple(shape), "int"))
-
-
-@operation("argmax", "argmin", "argsort", "multinomial")
-def positions(tape: Tape, given: object, dim: object = None, keepdim: object = False, **_: object) -> Tensor:
-    """Positions carry no gradient."""
-    x = tensor(given)
-    if dim is None:
-        return Tensor((), "int")
-    at = _dim(dim, len(x.shape))
-    return Tensor(tuple(size for index, size in enumerate(x.shape) if index != at), "int")
-
-
-@operation("einsum")
-def einsum(tape: Tape, equation: object, *operands: object) -> Tensor:
-    """Keeps both sides that the other's gradient needs."""
-    if not isinstance(equation, str) or "->" not in equation:
-        raise Stuck("an einsum that the text does not show")
-    given: Sequence[object] = operands
-    if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
-        given = operands[0]
-    left, right = equation.replace(" ", "").split("->")
-    parts = [tensor(each) for each in given]
-    names = left.split(",")
-    if len(names) != len(parts):
-        raise Stuck("an einsum of another number of operands")
-    sizes: dict[str, int] = {}
-    rest: tuple[int, ...] = ()
-    for letters, part in zip(names, parts, strict=True):
-        rest = _named(letters, part, sizes) or rest
-    for index, part in enumerate(parts):
-        others = [each for at, each in enumerate(parts) if at != index]
-        if any(each.needs_grad for each in others):
-            tape.operand(part, has_weight=any(each.is_parameter for each in others))
-    made: list[int] = []
-    for letter in re.findall(r"\.\.\.|\w", right):
-        made += rest if letter == "..." else [sizes.get(letter, 1)]
-    return tape.result(made, parts, is_full=False)
-
-
-def _named(letters: str, part: Tensor, sizes: dict[str, int]) -> tuple[int, ...]:
-    """Give the dimensions of an operand their letters; returns what `...` stands for."""
-    plain, shape = letters.replace("...", ""), part.shape
-    rest: tuple[int, ...] = ()
-    if "..." in letters and len(plain) <= len(shape):
-        begin, extra = letters.index("..."), len(shape) - len(plain)
-        rest, shape = shape[begin : begin + extra], (*shape[:begin], *shape[begin + extra :])
-    if len(plain) != len(shape):
-        raise Stuck(f"{list(part.shape)} as `{letters}`")
-    for letter, size in zip(plain, shape, strict=True):
-        if sizes.setdefault(letter, size) != size and 1 not in (size, sizes[letter]):
-            raise Stuck(f"`{letter}` is {sizes[letter]} and {size}")
-        sizes[letter] = max(sizes[letter], size)
-    return rest
-
-
-# --- einops -----------------------------------------------------------------------------------------------------
-
-
-@operation("rearrange", "reduce", "einops_repeat")
-def rearrange(tape: Tape, given: object, pattern: object, *_: object, **sizes: object) -> Tensor:
-    """einops: the same numbers in another order, some repeated, some reduced away."""
-    x = stack(tape, given) if isinstance(given, (list, tuple)) else tensor(given)
-    if not isinstance(pattern, str) or pattern.count("->") != 1:
-        raise Stuck("a pattern that the text does not show")
-    left, right = (_axes(side) for side in pattern.split("->"))
-    known = {name: number(size) for name, size in sizes.items() if isinstance(size, int)}
-    rest = _solve(left, x.shape, known)
-    shape: list[int] = []
-    for group in right:
-        if group == ["..."]:
-            shape += rest
-            continue
-        total = 1
-        for name in group:
-            if name not in known and not name.isdigit():
-                raise Stuck(f"`{name}` is not known")
-            total *= int(name) if name.isdigit() else known[name]
-        shape.append(total)
-    made = math.prod(shape)
-    return tape.view(x, shape) if made == x.elements else tape.result(shape, [x], x.dtype)
-
-
-def _axes(side: str) -> list[list[str]]:
-    return [
-        token[1:-1].split() if token.startswith("(") else [token]
-        for token in re.findall(r"\([^)]*\)|\.\.\.|[\w]+", side)
-    ]
-
-
-def _solve(left: list[list[str]], shape: tuple[int, ...], known: dict[str, int]) -> list[int]:
-    """Fill in `known` from the sizes on the left; what `...` stands for is returned."""
-    extra = len(shape) - len(left) + 1
-    rest: list[int] = []
-    at = 0
-    for group in left:
-        if group == ["..."]:
-            rest, at = list(shape[at : at + extra]), at + extra
-            continue
-        if at >= len(shape):
-            raise Stuck(f"{list(shape)} has too few dimensions")
-        size, at = shape[at], at + 1
-        unknown = [name for name in group if name not in known and not name.isdigit()]
-        given = math.prod(int(name) if name.isdigit() else known[name] for name in group if name not in unknown)
-        if len(unknown) > 1 or not given or size % given or (not unknown and given != size):
-            raise Stuck(f"{size} as `{' '.join(group)}`")
-        if unknown:
-            known[unknown[0]] = size // given
-    if at != len(shape):
-        raise Stuck(f"{list(shape)} has too many dimensions")
-    return rest
-
-
-@operation("unfold")
-def unfold(tape: Tape, given: object, kernel_size: object, *args: object, **keywords: object) -> Tensor:
-    """Patches as columns."""
-    x = tensor(given)
-    if len(x.shape) != 4:
-        raise Stuck("patches of something that is no image")
-    names = ("dilation", "padding", "stride")
-    said = {**dict(zip(names, args, strict=False)), **keywords}
-    kernel, stride = each_size(kernel_size, 2), each_size(said.get("stride", 1), 2)
-    pads = each_size(said.get("padding", 0), 2)
-    counts = [(x.shape[2 + i] + 2 * pads[i] - kernel[i]) // stride[i] + 1 for i in (0, 1)]
-    return tape.result((x.shape[0], x.shape[1] * math.prod(kernel), math.prod(counts)), [x])
-
-
-@operation("meshgrid")
-def meshgrid(tape: Tape, *given: object, **_: object) -> tuple[Tensor, ...]:
-    """Coordinates."""
-    parts = [tensor(each) for each in (given[0] if len(given) == 1 and isinstance(given[0], (list, tuple)) else given)]
-    shape = tuple(part.elements for part in parts)
-    return tuple(Tensor(shape, part.dtype, is_full=True) for part in parts)
