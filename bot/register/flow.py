@@ -25,7 +25,7 @@ from bot.errors import InputError, PreflightError, Unavailable
 _CODE = re.compile(r"[A-Za-z0-9_.\-]{1,200}")
 _WANTED = ("id", "slug", "pem", "webhook_secret", "html_url")
 _TIMEOUT = 30
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; frame-ancestors 'none'"
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; frame-ancestors 'none'"
 _STYLE = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:44rem;margin:3rem auto;padding:0 1rem;color-scheme:light dark}"
     "code{overflow-wrap:anywhere}button{font:inherit;padding:.5rem 1rem}"
@@ -177,8 +177,9 @@ class Flow:
 
 
 def _page(title: str, body: str) -> str:
-    head = f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title><style>{_STYLE}</style>'
-    return f"{head}<h1>{title}</h1>{body}</html>"
+    head = f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title>'
+    head += '<meta name="viewport" content="width=device-width, initial-scale=1"><link rel="icon" href="data:,">'
+    return f"{head}<style>{_STYLE}</style><main><h1>{title}</h1>{body}</main></html>"
 
 
 def _handler(flow: Flow) -> type[BaseHTTPRequestHandler]:
@@ -205,9 +206,7 @@ def _handler(flow: Flow) -> type[BaseHTTPRequestHandler]:
             self.send_header("Content-Length", str(len(content)))
             self.send_header("Cache-Control", "no-store")
             self.send_header("Referrer-Policy", "no-referrer")
-            self.send_header(
-                "Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'"
-            )
+            self.send_header("Content-Security-Policy", _POLICY)
             self.end_headers()
             self.wfile.write(content)
 
