@@ -39,16 +39,16 @@ def close(room: Room, document: dict[str, Any], delivery: str, log: Logbook) -> 
         return
     how = ending(SKIPPED, DRAFT) if intent.to_draft else ending(CANCELLED, "The pull request is closed")
     found = (room.records.load(name) for name in room.records.of_pull(intent.repo_id, intent.number))
-    records = [record for record in found if record is not None and record.generation <= newest]
+    records = [replace(record, ending=how) for record in found if record is not None and record.generation <= newest]
     if intent.to_draft and any(record.answer_key for record in records):
         log.note(outcome="somebody asked for a review of this draft")
         return
+    for record in records:  # before its job learns that it is superseded: it ends as the record says
+        room.records.save(record, time.time() + room.settings.times.sweep)
     if room.claims.generation(intent.repo_id, intent.number) == newest:
         room.claims.next_generation(intent.repo_id, intent.number)
     for record in records:
-        ended = replace(record, ending=how)
-        room.records.save(ended, time.time() + room.settings.times.sweep)
-        end(room, room.gateway_of(ended), ended)
+        end(room, room.gateway_of(record), record)
     counted = count_closed(room, gateway, intent, pull) if pull is not None and not intent.to_draft else 0
     log.note(concluded=len(records), counted=counted)
 
