@@ -36,12 +36,28 @@ def section(path: Path) -> str:
     return str(module.run()).strip()
 
 
+def merged(known: list[str], new: list[str]) -> list[str]:
+    """The sections of the page with those that were measured now in place of their older versions."""
+    titles = {text.partition("\n")[0]: text for text in new}
+    kept = [titles.pop(text.partition("\n")[0], text) for text in known]
+    return [*kept, *titles.values()]
+
+
 def main() -> None:
     """Run the parts (or those named on the command line) and write the page."""
+    sys.path.insert(0, str(HERE.parent))
     wanted = sys.argv[1:]
     parts = [path for path in sorted(HERE.glob("part_*.py")) if not wanted or path.stem.removeprefix("part_") in wanted]
     sections = [section(path) for path in parts]
-    text = "\n\n".join(["# Benchmarks", "Written by `make bench`; do not edit.", machine(), *sections])
+    known = PAGE.read_text(encoding="utf-8").strip().split("\n\n## ")[1:] if wanted and PAGE.exists() else []
+    text = "\n\n".join(
+        [
+            "# Benchmarks",
+            "Written by `make bench`; do not edit.",
+            machine(),
+            *merged([f"## {old}" for old in known], sections),
+        ]
+    )
     PAGE.write_text(text + "\n", encoding="utf-8")
     print(text)
 
