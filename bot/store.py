@@ -78,6 +78,10 @@ class Keys:
         """string (Fernet), until 300 s before GitHub's expiry: an installation token of one scope."""
         return f"{self.space}:token:{installation_id}:{scope}"
 
+    def on_failure(self, repo_id: int) -> str:
+        """string, GENERATION_TTL: there where the repository's configuration wants a failure of ours to block."""
+        return f"{self.space}:on-failure:{repo_id}"
+
     def owner_defaults(self, installation_id: int) -> str:
         """string (JSON of a file, or null), OWNER_TTL or OWNER_ABSENT_TTL: the owner's default configuration."""
         return f"{self.space}:owner-defaults:{installation_id}"

@@ -13,6 +13,7 @@ from bot.github.gateway import Gateway
 from bot.queue.records import Record
 from bot.queue.replying import reply_with_ending
 from bot.queue.room import Room
+from bot.store import GENERATION_TTL
 
 _FINAL = (NotFound, Invalid, Forbidden)
 """The repository, the commit or our permission is gone: trying again changes nothing, and nobody waits for the run."""
@@ -29,10 +30,21 @@ def ending(kind: str, why: str) -> str:
     return f"{kind}:{why}"
 
 
+def remember_wish(room: Room, repo_id: int, on_failure: str) -> None:
+    """Keep what the configuration wants of a failure of ours: when one comes, it may be too late to read it."""
+    key = room.keys.on_failure(repo_id)
+    if on_failure == "failure":
+        room.client.set(key, "1", ex=GENERATION_TTL)
+    else:
+        room.client.delete(key)
+
+
 def end(room: Room, gateway: Gateway, record: Record) -> None:
     """Conclude the check runs of `record` with its ending and forget it. `Unavailable` leaves it open."""
     kind, _, why = record.ending.partition(":")
     conclusion: Conclusion = _CONCLUSIONS[kind]
+    if kind == FAILED and room.client.exists(room.keys.on_failure(record.repo_id)):
+        conclusion = "failure"
     state: State = "failed" if kind == FAILED else "skipped"
     title = "Preflight failed" if kind == FAILED else why
     summary = f"{why}\n\nThis says nothing about the code. Press *Re-run* to try again." if kind == FAILED else why

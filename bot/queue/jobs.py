@@ -23,7 +23,7 @@ from bot.github.errors import Invalid, NotFound, Refused
 from bot.github.gateway import Gateway
 from bot.intents import ReviewPull
 from bot.queue.branch import check_commit
-from bot.queue.endings import CANCELLED, FAILED, end, ending
+from bot.queue.endings import CANCELLED, FAILED, end, ending, remember_wish
 from bot.queue.logbook import Logbook
 from bot.queue.memory import recall
 from bot.queue.publish import Superseded, Watch, publish
@@ -145,6 +145,8 @@ def _review(room: Room, gateway: Gateway, record: Record, log: Logbook) -> None:
     with log.stage("read"):
         memory = recall(gateway, pull, record)
         given = read_pull(gateway, pull, repo_id=record.repo_id, generation=record.generation, ledger=memory.ledger)
+    if not given.snapshot.is_draft:  # a draft's configuration is not read
+        remember_wish(room, record.repo_id, given.config.on_failure)
     with log.stage("analyse"):
         plan = review_in_child(given, room.limits)
     room.desk.put(record, plan.details)
