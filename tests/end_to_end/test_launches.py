@@ -73,7 +73,8 @@ class Place:
     def memory(self, branch: str) -> dict[str, Any]:
         """The concluded memory check of a branch's pull request, with the whole of what is seen as ``seen``."""
         self.scene.number = self.numbers[branch]
-        seen = self.scene.concluded()
+        # Five reviews are queued at once: the last one waits for all.
+        seen = self.scene.stack.hub.until_concluded(self.scene.name, self.scene.number, CHECKS, 240)
         return dict(runs(seen)["preflight/memory"]) | {"seen": seen}
 
 
