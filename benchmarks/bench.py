@@ -49,15 +49,12 @@ def main() -> None:
     wanted = sys.argv[1:]
     parts = [path for path in sorted(HERE.glob("part_*.py")) if not wanted or path.stem.removeprefix("part_") in wanted]
     sections = [section(path) for path in parts]
-    known = PAGE.read_text(encoding="utf-8").strip().split("\n\n## ")[1:] if wanted and PAGE.exists() else []
-    text = "\n\n".join(
-        [
-            "# Benchmarks",
-            "Written by `make bench`; do not edit.",
-            machine(),
-            *merged([f"## {old}" for old in known], sections),
-        ]
-    )
+    head = machine()
+    if wanted and PAGE.exists():  # the other sections were measured when the page says
+        top, *known = PAGE.read_text(encoding="utf-8").strip().split("\n\n## ")
+        sections = merged([f"## {old}" for old in known], [f"{new}\n\n{head}" for new in sections])
+        head = top.rpartition("\n\n")[2]
+    text = "\n\n".join(["# Benchmarks", "Written by `make bench`; do not edit.", head, *sections])
     PAGE.write_text(text + "\n", encoding="utf-8")
     print(text)
 
