@@ -47,7 +47,7 @@ def main() -> int:
             directory = (args.keep / f"batch-{start}") if args.keep else Path(short)
             with Rig(directory, args.workers) as rig:
                 season = Season(rig, args.seed, totals, unrest=args.unrest)
-                season.play(numbers, at_once=args.at_once, cards=args.cards)
+                season.play(season.deal(numbers, args.cards), at_once=args.at_once)
         if args.totals:
             args.totals.write_text(json.dumps(totals.to_json(), indent=1), encoding="utf-8")
     print(report(totals, args.seed))

@@ -82,6 +82,10 @@ class WorkerTimes:
     """Between two looks at the open pull requests of one repository."""
     restart: float = 30.0
     """At most so long until a worker that keeps dying is started again."""
+    nice: int = 10
+    """Added to a worker's priority number: a receiver on the same machine answers first."""
+    stop: float = 620.0
+    """After SIGTERM a worker may finish its job so long; then it is killed, and another one's sweeper repeats it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,6 +191,8 @@ def _times(environment: Mapping[str, str]) -> WorkerTimes:
         redelivery=_number(environment, "PREFLIGHT_REDELIVERY_SECONDS", float, default.redelivery),
         watch=_number(environment, "PREFLIGHT_WATCH_SECONDS", float, default.watch),
         restart=_number(environment, "PREFLIGHT_RESTART_SECONDS", float, default.restart),
+        nice=_number(environment, "PREFLIGHT_WORKER_NICE", int, default.nice),
+        stop=_number(environment, "PREFLIGHT_STOP_SECONDS", float, default.stop),
     )
 
 

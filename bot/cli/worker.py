@@ -40,6 +40,7 @@ def run(args: argparse.Namespace) -> int:
 
         # An rq worker takes SIGTERM as: finish the job, then end.
         die_with_parent(signal.SIGTERM)
+        os.nice(room.settings.times.nice)
         worker = PreflightWorker(room.client, room.keys, room.settings.times)
         worker.work(with_scheduler=True, logging_level="WARNING")
         return 0
@@ -52,4 +53,4 @@ def run(args: argparse.Namespace) -> int:
         logging.getLogger(__name__).warning(problem)
     room.meter.keep_flushing()
     print(f"preflight worker: {args.workers} workers", file=sys.stderr)
-    return Supervisor(args.workers, room.settings.times.restart, Sweeper(room), Patrol(room)).run()
+    return Supervisor(args.workers, room.settings.times, Sweeper(room), Patrol(room)).run()

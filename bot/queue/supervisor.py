@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Protocol
 
+from bot.settings import WorkerTimes
+
 _log = logging.getLogger("preflight.supervisor")
 _LONG_LIFE = 60.0
 """A worker that lived this long starts again at once."""
-_GRACE = 620.0
-"""Seconds a worker may take to finish its job after SIGTERM (a review's time-out and a bit)."""
 
 
 class Watchdog(Protocol):
@@ -38,9 +38,9 @@ class _Slot:
 class Supervisor:
     """Keeps `num_workers` running until SIGTERM or SIGINT; then lets them finish their jobs."""
 
-    def __init__(self, num_workers: int, max_backoff: float, *watchdogs: Watchdog) -> None:
+    def __init__(self, num_workers: int, times: WorkerTimes, *watchdogs: Watchdog) -> None:
         self._slots = [_Slot() for _ in range(num_workers)]
-        self._max_backoff = max_backoff
+        self._times = times
         self._watchdogs = watchdogs
         self._stop = threading.Event()
 
@@ -75,7 +75,7 @@ class Supervisor:
                 slot.started = now
         elif slot.process.poll() is not None:
             code, slot.process = slot.process.returncode, None
-            slot.backoff = 0.5 if now - slot.started > _LONG_LIFE else min(self._max_backoff, slot.backoff * 2)
+            slot.backoff = 0.5 if now - slot.started > _LONG_LIFE else min(self._times.restart, slot.backoff * 2)
             slot.start_at = now + slot.backoff
             _log.warning("worker ended with code %s, next in %.1f s", code, slot.backoff)
 
@@ -83,7 +83,7 @@ class Supervisor:
         running = [slot.process for slot in self._slots if slot.process is not None]
         for process in running:
             process.terminate()
-        end = time.monotonic() + _GRACE
+        end = time.monotonic() + self._times.stop
         for process in running:
             try:
                 process.wait(max(0.1, end - time.monotonic()))

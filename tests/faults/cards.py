@@ -14,8 +14,7 @@ STEPS = {
     "read pull": ("GET", r"^{repo}/pulls/\d+$"),
     "read files": ("GET", r"^{repo}/compare/"),
     "read tree": ("GET", r"^{repo}/git/trees/"),
-    "read blobs": ("POST", r"^/graphql$"),
-    "read comments": ("GET", r"^{repo}/pulls/\d+/comments$"),
+    "query": ("POST", r"^/graphql$"),
     "read conversation": ("GET", r"^{repo}/issues/\d+/comments$"),
     "post review": ("POST", r"^{repo}/pulls/\d+/reviews$"),
     "post comment": ("POST", r"^{repo}/issues/\d+/comments$"),
@@ -24,7 +23,7 @@ STEPS = {
     "find checks": ("GET", r"^{repo}/commits/[0-9a-f]+/check-runs$"),
 }
 """The requests of a review, by what they are for. ``{repo}`` matches every name the repository ever had."""
-_WRITES = {name for name, (method, _) in STEPS.items() if method != "GET" and name not in {"token", "read blobs"}}
+_WRITES = {name for name, (method, _) in STEPS.items() if method != "GET" and name not in {"token", "query"}}
 _SECONDARY = {"message": "You have exceeded a secondary rate limit. Please wait a few minutes before you try again."}
 ANSWERS: dict[str, dict[str, Any]] = {
     "401": {"status": 401, "body": {"message": "Bad credentials"}},
@@ -46,7 +45,7 @@ VICTIMS = ("horse", "worker and horse", "supervisor", "redis", "web")
 WORLD = {
     "force-push": ("read files", "read tree", "start check", "post review", "conclude check"),
     "branch deleted": ("read files", "post review", "conclude check"),
-    "repository renamed": ("read pull", "start check", "read blobs", "post review", "post comment", "conclude check"),
+    "repository renamed": ("read pull", "start check", "query", "post review", "post comment", "conclude check"),
     "tokens expire": ("read files", "start check", "post review", "post comment", "conclude check"),
     "closed": ("start check", "read files", "post review", "conclude check"),
 }

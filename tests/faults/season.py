@@ -80,16 +80,19 @@ class Season:
         self._lock = threading.Lock()
         rig.hub.service.dispatcher.mischief = self._fate
 
-    def play(self, numbers: Iterable[int], *, at_once: int, cards: int, acts: int = 3) -> None:
+    def deal(self, numbers: Iterable[int], cards: int, acts: int = 3) -> list[Story]:
         """The stories of these numbers; a story's schedule depends on the seed and its number alone."""
+        return [
+            Story(self._rig, f"s{number}", f"{self._seed}-{number}", acts, hand(self._seed, number, cards))
+            for number in numbers
+        ]
+
+    def play(self, stories: Iterable[Story], *, at_once: int) -> None:
+        """So many beside each other; the rig is killed at random moments meanwhile."""
         over = threading.Event()
         chaos = threading.Thread(target=self._kill_at_random, args=[over], daemon=True)
         chaos.start()
         with ThreadPoolExecutor(at_once) as pool:
-            stories = [
-                Story(self._rig, f"s{number}", f"{self._seed}-{number}", acts, hand(self._seed, number, cards))
-                for number in numbers
-            ]
             for found in [pool.submit(self._play, story) for story in stories]:
                 found.result()
         over.set()

@@ -43,11 +43,13 @@ class Story:
     num_acts: int = 3
     cards: list[Card] = field(default_factory=list)
     rest_seconds: float = _REST_SECONDS
+    script: list[str] = field(default_factory=list)
+    """Acts in this order; chance decides after them."""
     played: Counter[str] = field(default_factory=Counter)
     repo: Repository = field(init=False)
     pull: Pull = field(init=False)
     acts: list[str] = field(default_factory=list)
-    _script: Script = field(default_factory=Script)
+    _code: Script = field(default_factory=Script)
     _commands: list[int] = field(default_factory=list)
     _armed: list[tuple[Card, Fault]] = field(default_factory=list)
     _fates: list[Card] = field(default_factory=list)
@@ -79,9 +81,9 @@ class Story:
         commit(self._work, "Begin", files)
         self.repo = self.rig.add_repository(f"{self.name}/trainer", self._work)
         git(self._work, "checkout", "-q", "-b", _BRANCH)
-        self._script.add(self._random.choice(list(BUGS)))
+        self._code.add(self._random.choice(list(BUGS)))
         launch: dict[str, bytes | str | None] = {"train.slurm": LAUNCH} if self._random.random() < 0.3 else {}
-        commit(self._work, "Train", {"train.py": self._script.text(), **launch})
+        commit(self._work, "Train", {"train.py": self._code.text(), **launch})
         with self._hub.lock:
             self.repo.git.fetch(str(self._work), _BRANCH, f"refs/heads/{_BRANCH}")
 
@@ -96,31 +98,37 @@ class Story:
         if self.pull.state != "open":
             self._reopen()
             return
-        act = self._random.choice(
-            [self._push_bug, self._push_bug, self._mend, self._force_push, self._command, self._close, self._rerun]
-        )
-        act()
-        self.acts.append(act.__name__.strip("_"))
+        known = {
+            "push_bug": self._push_bug,
+            "mend": self._mend,
+            "force_push": self._force_push,
+            "command": self._command,
+            "close": self._close,
+            "rerun": self._rerun,
+        }
+        name = self.script.pop(0) if self.script else self._random.choice(["push_bug", *known])
+        known[name]()
+        self.acts.append(name)
 
     def _push_bug(self) -> None:
         with self._lock:
-            self._script.add(self._random.choice(list(BUGS)))
+            self._code.add(self._random.choice(list(BUGS)))
             self._push("Another part")
 
     def _mend(self) -> None:
         with self._lock:
-            self._script.mend()
-            self._script.remarks += 1
+            self._code.mend()
+            self._code.remarks += 1
             self._push("Mend")
 
     def _force_push(self) -> None:
         with self._lock:
-            self._script.remarks += 1
+            self._code.remarks += 1
             git(self._work, "reset", "-q", "--soft", "main")
             self._push("Squashed")
 
     def _push(self, message: str) -> None:
-        commit(self._work, message, {"train.py": self._script.text()})
+        commit(self._work, message, {"train.py": self._code.text()})
         with self._hub.lock:
             people.push(self._service, self.repo, _BRANCH, self._work, "HEAD", self._dana)
 
@@ -245,7 +253,7 @@ class Story:
 
     def _judge(self) -> Verdict:
         with self._lock:
-            bugs = self._script.bugs()
+            bugs = self._code.bugs()
         has_refusal = any(card.what in REFUSALS and fault.hits for card, fault in self._armed)
         return judge(self._hub, self.rig.app, self.pull, [] if has_refusal else bugs, self._commands)
 
