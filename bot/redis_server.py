@@ -84,7 +84,7 @@ def own_server(data_dir: Path | None = None) -> Iterator[str]:
 
 def _start(socket: Path, run_dir: Path, *, keep: bool) -> subprocess.Popen[bytes]:
     options = ["--port", "0", "--unixsocket", str(socket), "--unixsocketperm", "700", "--dir", str(run_dir)]
-    options += ["--appendonly", "yes"] if keep else ["--appendonly", "no", "--save", ""]
+    options += ["--appendonly", "yes", "--appendfsync", "always"] if keep else ["--appendonly", "no", "--save", ""]
     return subprocess.Popen(
         [str(find_server()), *options, "--loglevel", "warning"],
         stdin=subprocess.DEVNULL,

@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from bot.core.plan import CHECK_NAMES
-from bot.errors import InputError
+from bot.errors import InputError, Unavailable
 from bot.github.auth import AppCredentials
 from bot.github.checks import CheckRun, check_run
 from bot.github.errors import Refused
@@ -74,14 +74,19 @@ class AppApi:
         """Ask GitHub for one more attempt; it comes under the same guid."""
         self._api.write("POST", f"/app/hook/deliveries/{delivery_id}/attempts")
 
-    def places(self) -> Iterator[Place]:
-        """Every repository of every installation that is not suspended."""
+    def places(self) -> Iterator[tuple[int, list[Place] | None]]:
+        """The repositories of each installation that is not suspended; None where they cannot be listed now.
+
+        One installation (GitHub asked it to wait, say) must not hide the others.
+        """
         for entry in self._api.pages("/app/installations", limit=10_000):
             if entry.get("suspended_at") is None:
+                number = int(entry["id"])
                 try:
-                    yield from self.watch(int(entry["id"])).places(_seconds(entry["created_at"]))
-                except (Refused, InputError) as error:  # one installation must not hide the others
-                    _log.warning("installation=%s its repositories are not listed: %s", entry["id"], error)
+                    yield number, list(self.watch(number).places(_seconds(entry["created_at"])))
+                except (Refused, InputError, Unavailable) as error:
+                    _log.info("installation=%d its repositories are not listed: %s", number, error)
+                    yield number, None
 
     def watch(self, installation_id: int) -> Watch:
         """What the sweeper reads of one installation."""

@@ -72,9 +72,12 @@ class OpenPulls:
         if client.exists(keys.places_listed()):
             return
         known: Any = client.zrange(keys.places(), 0, -1)
-        listed = {json.dumps(asdict(place)).encode() for place in self._api.places()}
+        found = dict(self._api.places())
+        listed = {json.dumps(asdict(place)).encode() for places in found.values() for place in places or ()}
+        unknown = {number for number, places in found.items() if places is None}
+        kept = {member for member in known if json.loads(member)["installation_id"] in unknown}
         pipe = client.pipeline()
-        if gone := set(known) - listed:
+        if gone := set(known) - listed - kept:
             pipe.zrem(keys.places(), *gone)
         spread = self._room.settings.times.watch / max(1, len(listed))
         for number, member in enumerate(sorted(listed)):

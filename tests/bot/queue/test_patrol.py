@@ -126,6 +126,16 @@ def test_a_list_that_did_not_change_costs_one_conditional_request(stack: Stack, 
     assert [(one.path, one.status) for one in stack.hub.service.recorder.all()] == [(f"/repos/{stack.repo}/pulls", 304)]
 
 
+def test_an_installation_that_has_to_wait_hides_no_other(stack: Stack, room: Room) -> None:
+    stack.open_pull()
+    hub = stack.hub.service.hub
+    app = next(iter(hub.rows.apps.values()))
+    other = hub.install(app, hub.account("other", "Organization"))
+    room.client.set(room.keys.pause(other.id), repr(time.time() + 600))
+    patrol, now = OpenPulls(room, _api(room)), time.time()
+    assert patrol.step(now) + patrol.step(now + 6) == 1
+
+
 def test_pull_requests_older_than_the_installation_are_left_alone(stack: Stack, room: Room) -> None:
     stack.open_pull()
     for pull in stack.hub.service.hub.rows.issues.values():
