@@ -21,6 +21,8 @@ from tests.support import wait_for
 
 @pytest.fixture
 def room(stack: Stack) -> Room:
+    stack.hub.service.dispatcher.wait_idle()
+    stack.hub.service.hub.rows.deliveries.clear()  # the pushes that made the repository
     return open_room(worker_settings(stack.environment))
 
 
