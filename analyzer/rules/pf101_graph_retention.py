@@ -64,6 +64,8 @@ class GraphRetention(Rule):
             freed = _freed_by(program, store, carrier, loops)
             if freed is None and _is_needed_later(program, store, carrier, loops):
                 continue
+            if freed is not None and _is_short(program, store, loops):
+                continue
             gaps = [] if freed else _gaps(program, store, carrier, loops)
             because = [
                 trace for trace in (carrier.trace, freed.trace if freed else None, loops[0].trace, store.place) if trace
@@ -97,6 +99,12 @@ def _kept_by_method(program: Program, report: Report, store: Store) -> None:
         severity=Severity.WARNING,
         fix=_fix(program, store, carrier, []),
     )
+
+
+def _is_short(program: Program, store: Store, loops: tuple[Loop, ...]) -> bool:
+    """Whether a sum lives for a counted loop inside one step over the data: a few updates of a discriminator."""
+    around = store.loops[: len(store.loops) - len(loops)]
+    return all(loop.kind == "range" for loop in loops) and any(loop.kind == "data" for loop in around)
 
 
 def _outlives_call(program: Program, store: Store) -> bool:

@@ -12,6 +12,8 @@ from analyzer.findings import Severity
 from analyzer.fixes.edits import InsertStatement
 from analyzer.rules.base import DraftFix, Report, Rule
 
+_CLOCKS = frozenset({"time.time", "time.perf_counter", "perf_counter", "torch.cuda.Event"})
+
 
 class MissingZeroGrad(Rule):
     """Gradients are never cleared between optimizer steps.
@@ -126,7 +128,19 @@ def _backward_of(program: Program, step: Step, nest: tuple[Loop, ...]) -> Backwa
 def _gaps(program: Program, step: Step, nest: tuple[Loop, ...]) -> list[Gap]:
     """Unseen code inside the loop that is handed the optimizer or its modules could clear them."""
     mine = step.modules | ({step.optimizer} if step.optimizer is not None else frozenset())
-    return [Gap.UNSEEN for event in program.within(Escape, nest) if event.objects & mine][:1]
+    if any(event.objects & mine for event in program.within(Escape, nest)) or _is_measured(program, step, nest):
+        return [Gap.UNSEEN]
+    return []
+
+
+def _is_measured(program: Program, step: Step, nest: tuple[Loop, ...]) -> bool:
+    """Whether random numbers run through the loop and a clock beside it: how long a step takes is all that matters."""
+    runs = list(program.within(Forward, nest))
+    function = program.function_around(step.site)
+    is_timed = function is not None and not _CLOCKS.isdisjoint(
+        name for name, how in function.uses.items() if "()" in how
+    )
+    return is_timed and bool(runs) and all(run.is_dry for run in runs if program.has_parameters(run))
 
 
 def _fix(program: Program, step: Step) -> DraftFix | None:

@@ -15,7 +15,7 @@ from analyzer.engine.words import spelled, words
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
 from analyzer.syntax import ir
-from analyzer.syntax.scope import walk
+from analyzer.syntax.scope import dotted, walk
 
 _FILE_WORDS = re.compile(r"\bexists\b|\bis_file\b|\bisfile\b")
 _RUN_WORDS = re.compile(r"runs|trials|repeat|seeds", re.IGNORECASE)
@@ -91,7 +91,7 @@ def _training(program: Program) -> Step | None:
 
 def _report(program: Program, report: Report, found: Randomness, stream: str, trains: Step | None) -> None:
     seeds = [(site, other) for other in found.seeds for site in seeds_of(program, found, other)]
-    seeded = sorted(pair for pair in seeds if not _is_for_worker(program, pair[0]))
+    seeded = sorted(pair for pair in seeds if not (_is_for_worker(program, pair[0]) or _restores(program, pair[0])))
     if stream == "torch" and not _means_the_run(program, found):
         return
     sites = _that_matter(program, draws_of(program, found, stream), stream, trains)
@@ -123,7 +123,7 @@ def _is_library(program: Program) -> bool:
     """Whether the file is there for others that import it: which generators a run seeds, their programs show."""
     first = next(iter(program.modules), "")
     source = program.project.read(first) or b""
-    name = first.rpartition("/")[2].removesuffix(".py")
+    name = first.removesuffix("/__init__.py").rpartition("/")[2].removesuffix(".py")
     if b"__main__" in source or not name.isidentifier():
         return False
     line = re.compile(rb"^[ \t]*(?:from|import)\b[^\n]*\b" + name.encode() + rb"\b", re.MULTILINE)
@@ -201,6 +201,12 @@ def _means_the_run(program: Program, found: Randomness) -> bool:
         for stream in ("numpy", "python")
     )
     return first in numpy or first in python or "cuda" in found.seeds or bool(numpy & python)
+
+
+def _restores(program: Program, site: Site) -> bool:
+    """``np.random.set_state(before)`` puts back what was there."""
+    node = words(program).node(site)
+    return isinstance(node, ir.Call) and (dotted(node.callee) or "").endswith(("set_state", "setstate"))
 
 
 def _is_for_worker(program: Program, site: Site) -> bool:

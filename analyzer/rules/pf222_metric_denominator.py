@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
+from analyzer.engine.data_events import LoaderMade
 from analyzer.engine.measures import Average
 from analyzer.engine.program import Program
+from analyzer.engine.trace import Gap
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
 
+_SINGLE = re.compile(rb"batch_size\s*=\s*1\b")
 _WRONG = {
     ("means", "samples"): (
         "Means of batches are added up and divided by the number of samples: the result {is} too small by about the "
@@ -72,4 +77,11 @@ class MetricDenominator(Rule):
         for event in program.of(Average):
             message = _WRONG.get((event.over, event.by))
             if message is not None:
-                report(event.site, message, because=[event.over_trace, event.by_trace])
+                gaps = [] if any(program.of(LoaderMade)) or not _has_single_batches(program) else [Gap.UNSEEN]
+                report(event.site, message, because=[event.over_trace, event.by_trace], gaps=gaps)
+
+
+def _has_single_batches(program: Program) -> bool:
+    """Whether a file of the tree makes loaders of one sample: the mean of such a batch is that of its sample."""
+    first = next(iter(program.modules), "")
+    return any(program.project.naming("DataLoader", first, _SINGLE))

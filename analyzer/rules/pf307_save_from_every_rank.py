@@ -13,6 +13,7 @@ from analyzer.engine.words import spelled, words
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
 from analyzer.syntax import ir
+from analyzer.syntax.scope import target_names, walk
 
 _CHOOSES = re.compile(
     RANK_WORDS.pattern + r"|main|primary|leader|chief|gpu|device|logger|writer|dist|proc|nan\b|finite|debug",
@@ -98,11 +99,23 @@ def _may_choose(program: Program, guard: Guard) -> bool:
 
 def _is_by_rank(program: Program, event: Saved) -> bool:
     """Whether the file is named after the rank, or the function is for one rank only."""
-    if event.file_at is not None and RANK_WORDS.search(words(program).of(Site(event.site.path, event.file_at))):
+    if event.file_at is not None and RANK_WORDS.search(_named(program, Site(event.site.path, event.file_at))):
         return True
     node = words(program).node(event.function) if event.function is not None else None
     decorators = node.decorators if isinstance(node, ir.FunctionDef) else ()
     return any(RANK_WORDS.search(spelled(each)) for each in decorators)
+
+
+def _named(program: Program, file: Site) -> str:
+    """The words of a file's name, with those of the values that a variable gets in the same function."""
+    node, function = words(program).node(file), program.function_around(file)
+    said = [words(program).of(file)]
+    if isinstance(node, ir.Name) and function is not None:
+        for each in walk(function.body, False):
+            if isinstance(each, ir.Assign) and each.value is not None:
+                names = {name for target in each.targets for name in target_names(target)}
+                said += [spelled(each.value)] if node.id in names else []
+    return " ".join(said)
 
 
 def _runs_everywhere(program: Program, event: Event, wrap: Event) -> bool:

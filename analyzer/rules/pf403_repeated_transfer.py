@@ -117,7 +117,7 @@ def _is_constant(program: Program, transfer: Transfer) -> bool:
     """Whether the tensor is made of a list of numbers that are written down: the same in every iteration. A single
     number costs nothing to speak of."""
     text = program.sources.text(transfer.made_at)
-    return "[" in text and bool(_WRITTEN_DOWN.fullmatch(text))
+    return "[" in text and "," in text and bool(_WRITTEN_DOWN.fullmatch(text))
 
 
 def _is_made_elsewhere(program: Program, transfer: Transfer) -> bool:
