@@ -62,7 +62,7 @@ class EvalWithoutNoGrad(Rule):
         function, with what else runs in it."""
         together: list[list[_Case]] = []
         for case in sorted(_cases(program), key=lambda case: len(case.nest)):
-            home = next((cases for cases in together if _is_inside(case, cases[0])), None)
+            home = next((cases for cases in together if _is_inside(program, case, cases[0])), None)
             if home is None:
                 together.append([case])
             else:
@@ -116,12 +116,20 @@ def _cases(program: Program) -> Iterator[_Case]:
         yield _Case(forward, nest, evidence)
 
 
-def _is_inside(case: _Case, other: _Case) -> bool:
+def _outer_call(program: Program, forward: Forward) -> Site | None:
+    """The call of a method of a module that a pass is a part of: ``model.inference(text)``."""
+    calls = forward.calls[1:] if forward.calls and forward.calls[0] in program.entries else forward.calls
+    return calls[0] if calls and not forward.loops else None
+
+
+def _is_inside(program: Program, case: _Case, other: _Case) -> bool:
     """Whether what turns gradients off for one pass does so for the other: it runs in the same loop, or, without any,
     in the same run of a function."""
+    mine, theirs = case.forward, other.forward
+    if not other.nest and (inference := _outer_call(program, theirs)) is not None:
+        return _outer_call(program, mine) == inference
     if other.nest:
         return nest_key(case.nest[: len(other.nest)]) == nest_key(other.nest)
-    mine, theirs = case.forward, other.forward
     return (
         not case.nest and mine.function is not None and (mine.function, mine.calls) == (theirs.function, theirs.calls)
     )

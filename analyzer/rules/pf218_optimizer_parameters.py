@@ -145,7 +145,7 @@ def _is_twin(program: Program, module: ObjectId, other: ObjectId) -> bool:
     """Whether two modules are of one class: a target or teacher network follows the one that is trained."""
     one, two = program.objects[module], program.objects[other]
     if one.cls is None or two.cls is None:
-        return one.cls is two.cls and one.name == two.name
+        return one.cls is two.cls and (one.name, one.arguments) == (two.name, two.arguments)
     return one.cls.node is two.cls.node
 
 

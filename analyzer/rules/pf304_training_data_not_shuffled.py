@@ -20,6 +20,7 @@ from analyzer.engine.words import words
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
 from analyzer.syntax import ir
+from analyzer.syntax.scope import target_names, walk
 
 _SHUFFLES = {"shuffle", "permutation", "randperm", "sample", "train_test_split", "choice", "permuted", "randint"}
 
@@ -85,8 +86,14 @@ class TrainingDataNotShuffled(Rule):
 
 def _is_written(program: Program, made: LoaderMade) -> bool:
     """Whether `shuffle` is left out or written down: a name that is false here may be true in another run."""
-    at = dict(made.nodes).get("shuffle")
-    return at is None or isinstance(words(program).node(Site(made.site.path, at)), ir.Constant)
+    at, function = dict(made.nodes).get("shuffle"), program.function_around(made.site)
+    node = words(program).node(Site(made.site.path, at)) if at is not None else None
+    if isinstance(node, ir.Name) and function is not None:  # a parameter has what the call gave, or its default
+        return not any(
+            isinstance(each, ir.Assign) and any(node.id in target_names(target) for target in each.targets)
+            for each in walk(function.body, False)
+        )
+    return node is None or isinstance(node, ir.Constant)
 
 
 def _is_trained(program: Program, training: Training) -> bool:
