@@ -8,7 +8,6 @@ in turn. The schedule follows from the seed; the moments at which processes meet
 from __future__ import annotations
 
 import argparse
-import json
 import signal
 import sys
 import tempfile
@@ -27,7 +26,6 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.faults", description=__doc__)
     parser.add_argument("--seed", default="2026-11-30")
     parser.add_argument("--stories", type=int, default=12, help="pull requests (default: %(default)s)")
-    parser.add_argument("--first", type=int, help="number of the first story (default: after those in --totals)")
     parser.add_argument("--batch", type=int, default=12, help="stories on one stack, then a fresh one")
     parser.add_argument("--at-once", type=int, default=4)
     parser.add_argument("--cards", type=int, default=14, help="faults dealt to each story")
@@ -40,16 +38,14 @@ def main() -> int:
     args = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the stack ends with us
     totals = Totals.load(args.totals) if args.totals else Totals()
-    first = totals.stories if args.first is None else args.first
-    for start in range(first, first + args.stories, args.batch):
-        numbers = range(start, min(start + args.batch, first + args.stories))
+    waiting = [number for number in range(10 * args.stories + len(totals.names)) if f"s{number}" not in totals.names]
+    for start in range(0, args.stories, args.batch):
+        numbers = waiting[start : min(start + args.batch, args.stories)]
         with tempfile.TemporaryDirectory(prefix="pf-faults-") as short:
-            directory = (args.keep / f"batch-{start}") if args.keep else Path(short)
+            directory = (args.keep / f"batch-{numbers[0]}") if args.keep else Path(short)
             with Rig(directory, args.workers) as rig:
-                season = Season(rig, args.seed, totals, unrest=args.unrest)
+                season = Season(rig, args.seed, totals, unrest=args.unrest, file=args.totals)
                 season.play(season.deal(numbers, args.cards), at_once=args.at_once)
-        if args.totals:
-            args.totals.write_text(json.dumps(totals.to_json(), indent=1), encoding="utf-8")
     print(report(totals, args.seed))
     return 1 if totals.lost or totals.doubled or totals.hanging else 0
 

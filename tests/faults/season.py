@@ -31,10 +31,13 @@ class Totals:
     lost: list[str] = field(default_factory=list)
     doubled: list[str] = field(default_factory=list)
     hanging: list[str] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+    """Of the stories that came to rest."""
 
     def add(self, name: str, verdict: Verdict, played: Counter[str]) -> None:
         """One story came to rest."""
         self.stories += 1
+        self.names.append(name)
         self.reviews += verdict.reviews
         self.failed += verdict.failed
         self.played += played
@@ -48,6 +51,12 @@ class Totals:
     def to_json(self) -> dict[str, Any]:
         """For the file that a later batch goes on from."""
         return {name: getattr(self, name) for name in self.__slots__}
+
+    def save(self, path: Path) -> None:
+        """Whole or not at all."""
+        half = path.with_suffix(".part")
+        half.write_text(json.dumps(self.to_json(), indent=1), encoding="utf-8")
+        half.replace(path)
 
     @classmethod
     def load(cls, path: Path) -> Totals:
@@ -74,8 +83,9 @@ def hand(seed: str, number: int, size: int) -> list[Card]:
 class Season:
     """Plays stories on one rig. `unrest` seconds on average between two kills at a random moment (0: none)."""
 
-    def __init__(self, rig: Rig, seed: str, totals: Totals, *, unrest: float = 0.0) -> None:
-        self._rig, self._seed, self._totals, self._unrest = rig, seed, totals, unrest
+    def __init__(self, rig: Rig, seed: str, totals: Totals, *, unrest: float = 0.0, file: Path | None = None) -> None:
+        """`file` gets the totals after each story."""
+        self._rig, self._seed, self._totals, self._unrest, self._file = rig, seed, totals, unrest, file
         self._stories: dict[int, Story] = {}
         self._lock = threading.Lock()
         rig.hub.service.dispatcher.mischief = self._fate
@@ -106,6 +116,8 @@ class Season:
         with self._lock:
             del self._stories[story.repo.id]
             self._totals.add(story.name, verdict, story.played)
+            if self._file is not None:
+                self._totals.save(self._file)
             mark = "ok" if verdict.is_clean else "WRONG"
             print(
                 f"{story.name}: {mark}, {verdict.reviews} reviews ({verdict.failed} said failed),"
