@@ -83,13 +83,16 @@ def tally(
 
 
 def _outcome(item: Posted, ledger: Ledger, left: Counter[tuple[str, str]], *, is_merged: bool) -> Outcome:
-    if item.status == "dismissed" or ledger.dismissal(item.fingerprint) or ledger.ignored(item.rule):
+    """`left` counts the comments that hide a finding of a rule in a file, and have not hidden one yet."""
+    if ledger.dismissal(item.fingerprint) or ledger.ignored(item.rule):
         return "dismissed"
-    if item.status == "fixed":
-        if left[item.rule, item.path] > 0:  # it is gone because a comment hides it
-            left[item.rule, item.path] -= 1
+    place = (item.rule, item.path)
+    if item.status != "open":
+        if left[place] > 0:  # it is gone because a comment hides it
+            left[place] -= 1
             return "suppressed"
-        return "fixed"
+        # The ledger calls all that is gone from a file with such a comment dismissed; one comment hides one finding.
+        return "fixed" if item.status == "fixed" or place in left else "dismissed"
     return "kept" if is_merged else "abandoned"
 
 

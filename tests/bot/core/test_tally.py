@@ -16,6 +16,7 @@ OPEN = Posted(
     head_sha="c" * 40,
 )  # fmt: skip
 FIXED = replace(OPEN, status="fixed")
+EXCUSED = replace(OPEN, status="dismissed")
 DISMISSAL = Dismissal(
     fingerprint="aa", rule="PF101", path="train.py", line=3, reason="no", who="dana", when="", head_sha=""
 )
@@ -29,6 +30,8 @@ IGNORED = Ignored(rule="PF101", reason="no", who="dana", when="", head_sha="")
         (Ledger(posted=(OPEN,)), [], False, "abandoned"),
         (Ledger(posted=(FIXED,)), [], True, "fixed"),
         (Ledger(posted=(FIXED,)), [("PF101", "train.py", "torch")], True, "suppressed"),
+        (Ledger(posted=(EXCUSED,)), [("PF101", "train.py", "torch")], True, "suppressed"),
+        (Ledger(posted=(EXCUSED,)), [], True, "dismissed"),
         (Ledger(posted=(FIXED,), dismissals=(DISMISSAL,)), [], True, "dismissed"),
         (Ledger(posted=(OPEN,), ignores=(IGNORED,)), [], True, "dismissed"),
     ],
@@ -38,6 +41,13 @@ def test_a_finding_has_one_outcome(
 ) -> None:
     counts = tally(ledger, [], {"aa": KIND}, hidden, is_merged=is_merged)
     assert counts == {(KIND, "findings"): 1, (KIND, outcome): 1}
+
+
+def test_one_comment_hides_one_finding_and_the_other_was_fixed() -> None:
+    other = replace(EXCUSED, fingerprint="bb", line=9)
+    counts = tally(Ledger(posted=(EXCUSED, other)), [], {}, [("PF101", "train.py", "torch")], is_merged=True)
+    kind = Kind("PF101")
+    assert counts == {(kind, "findings"): 2, (kind, "suppressed"): 1, (kind, "fixed"): 1}
 
 
 def test_what_was_hidden_before_it_was_said_is_counted_too() -> None:
