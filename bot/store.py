@@ -62,6 +62,10 @@ class Keys:
         """string (epoch seconds), HEARTBEAT_TTL: the job of this review is alive."""
         return f"{self.space}:beat:{review}"
 
+    def running(self, review: str, job: str = "review_pull") -> str:
+        """string (token), expiry of the lease: who does this job of a review now; two would say everything twice."""
+        return f"{self.space}:running:{job}:{review}"
+
     def answered(self, comment_id: int, repo_id: int) -> str:
         """string, CLAIM_TTL: this slash command was answered."""
         return f"{self.space}:answered:{repo_id}:{comment_id}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -24,6 +25,7 @@ from bot.github.gateway import Gateway
 from bot.intents import ReviewPull
 from bot.queue.branch import check_commit
 from bot.queue.endings import CANCELLED, FAILED, end, ending, remember_wish
+from bot.queue.lease import Lease
 from bot.queue.logbook import Logbook
 from bot.queue.memory import recall
 from bot.queue.publish import Superseded, Watch, publish
@@ -199,11 +201,17 @@ def _for_review(name: str, job: str, stage: Stage) -> None:
             log.note(outcome="nothing to do")  # concluded already: a job may run twice
             return
         gateway = room.gateway_of(record)
+        turn = Lease(room.client, room.keys.running(name, job))
+        if not turn.hold(room.settings.times.orphan_after):
+            log.note(outcome="runs already")  # queued twice; where the other died, the sweeper finds the review
+            return
         try:
-            with heartbeat(room, name):
+            with heartbeat(room, name, turn):
                 log.note(outcome=_guarded(room, gateway, record, log, stage))
         finally:
             log.note(calls=gateway.calls)
+            with suppress(redis.RedisError):
+                turn.release()
 
 
 def _ids(record: Record | None) -> dict[str, object]:

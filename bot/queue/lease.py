@@ -10,6 +10,9 @@ from bot.store import Client
 _RENEW = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('pexpire', KEYS[1], ARGV[2]) end return 0"
 
 
+_RELEASE = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0"
+
+
 class Lease:
     """A key of ours that ends by itself."""
 
@@ -25,3 +28,7 @@ class Lease:
             return True
         renewed: Any = self._client.eval(_RENEW, 1, self._key, self._token, str(lease_ms))
         return bool(renewed)
+
+    def release(self) -> None:
+        """Give it back, if it is still ours."""
+        self._client.eval(_RELEASE, 1, self._key, self._token)

@@ -17,6 +17,7 @@ from bot.pages.links import ReportRef
 from bot.pages.settings import page_settings
 from bot.queue.claims import Claims
 from bot.queue.enqueue import Enqueuer
+from bot.queue.lease import Lease
 from bot.queue.records import Record, Records
 from bot.settings import WorkerSettings, worker_settings
 from bot.store import Client, Keys, connect
@@ -86,7 +87,7 @@ def open_room(settings: WorkerSettings | None = None) -> Room:
 
 
 @contextmanager
-def heartbeat(room: Room, name: str) -> Iterator[None]:
+def heartbeat(room: Room, name: str, turn: Lease) -> Iterator[None]:
     """Tell the sweeper that the job of review `name` is alive; from a thread, since the main one blocks."""
     stop = threading.Event()
     times = room.settings.times
@@ -95,6 +96,7 @@ def heartbeat(room: Room, name: str) -> Iterator[None]:
         while not stop.wait(times.heartbeat):
             with suppress(redis.RedisError):  # the next beat tries again: a beat must not end for one bad moment
                 room.records.beat(name, times.orphan_after)
+                turn.hold(times.orphan_after)
 
     room.records.beat(name, times.orphan_after)
     thread = threading.Thread(target=beat, name="heartbeat", daemon=True)

@@ -83,7 +83,7 @@ class Sweeper:
             self._postpone(record, now)
         elif record.tries < _MAX_TRIES:
             again = replace(record, tries=record.tries + 1)
-            self._room.client.delete(self._room.keys.heartbeat(record.name))
+            self._room.client.delete(self._room.keys.heartbeat(record.name), self._room.keys.running(record.name))
             self._room.records.save(again, now + self._room.settings.times.orphan_after)
             self._room.meter.count("preflight_failures", kind="job lost, queued again")
             _log.warning("review=%s lost its job: queued again", record.name)

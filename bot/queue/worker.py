@@ -80,4 +80,5 @@ class PreflightWorker(Worker):
         if job.func_name in {names.OPEN_REVIEW, names.REVIEW_PULL} and job.args:
             key = self._preflight_keys.open_reviews()
             self.connection.zadd(key, {str(job.args[0]): time.time()}, xx=True)
-            self.connection.delete(self._preflight_keys.heartbeat(str(job.args[0])))
+            keys = self._preflight_keys
+            self.connection.delete(keys.heartbeat(str(job.args[0])), keys.running(str(job.args[0])))
