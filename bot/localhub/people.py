@@ -5,6 +5,7 @@ Callers hold `Hub.lock`. A refused act raises `Refusal`, as the API does.
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any, Literal
 
@@ -83,8 +84,10 @@ def _request_suites(service: Service, pull: Pull, sender: Account) -> None:
 
 
 def fork(service: Service, repo: Repository, owner: Account) -> Repository:
-    """A fork of a repository under a user's name."""
-    copy = service.hub.add_repository(f"{owner.login}/{repo.name}", repo.git.path, is_private=repo.is_private)
+    """A fork of a repository under a user's name; where the user has one of that name, with a number behind it."""
+    names = itertools.chain([repo.name], (f"{repo.name}-{number}" for number in itertools.count(1)))
+    name = next(each for each in names if not (service.hub.data_dir / owner.login / f"{each}.git").exists())
+    copy = service.hub.add_repository(f"{owner.login}/{name}", repo.git.path, is_private=repo.is_private)
     copy.owner, copy.parent, copy.default_branch = owner, repo, repo.default_branch
     return copy
 

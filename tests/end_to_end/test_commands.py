@@ -186,8 +186,8 @@ def _is_fixing(scene: Scene) -> bool:
 
 def test_the_branch_of_a_fork_gets_a_patch_and_its_author_may_only_ask(scene: Scene) -> None:
     scene.grant(contents="write")
-    scene.stack.hub.post(f"/repos/{scene.name}/forks", user="olga")
-    scene.open(head_repo=f"olga/{scene.name.partition('/')[2]}", user="olga")
+    fork = scene.stack.hub.post(f"/repos/{scene.name}/forks", user="olga")
+    scene.open(head_repo=fork["full_name"], user="olga")
     old = head_of(scene)
     assert "GiB" in scene.asked("/preflight estimate A100", "olga")
     assert "Sorry @olga, only people with write access" in scene.asked("/preflight fix", "olga")

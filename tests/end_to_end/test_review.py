@@ -166,9 +166,9 @@ def test_a_draft_is_skipped_until_it_is_ready(scene: Scene) -> None:
 
 def test_a_pull_request_of_a_deleted_fork_is_reviewed(scene: Scene) -> None:
     hub = scene.stack.hub
-    hub.post(f"/repos/{scene.name}/forks", user="olga")
+    fork = hub.post(f"/repos/{scene.name}/forks", user="olga")
     scene.fault(kind="delay", method="GET", path="/pulls/1$", seconds=1.0)
-    scene.open(head_repo=f"olga/{scene.name.partition('/')[2]}", user="olga")
+    scene.open(head_repo=fork["full_name"], user="olga")
     hub.ask("DELETE", f"/repos/{scene.name}/pulls/{scene.number}/head")
     assert findings(scene.concluded()) >= EXPECTED
 
