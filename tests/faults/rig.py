@@ -107,7 +107,7 @@ class Rig:
         data, socket = self.directory / "redis", self.directory / "r.sock"
         data.mkdir(exist_ok=True)
         options = ["--port", "0", "--unixsocket", str(socket), "--unixsocketperm", "700", "--dir", str(data)]
-        options += ["--appendonly", "yes", "--appendfsync", "always", "--save", "", "--loglevel", "warning"]
+        options += ["--appendonly", "yes", "--appendfsync", "no", "--save", "", "--loglevel", "warning"]
         self._services["redis"] = _Service([str(find_server()), *options], {}, self.directory / "redis.log")
         self.client = connect(f"unix://{socket}", timeout=5)
         port = free_port()
