@@ -82,7 +82,7 @@ def own_server(data_dir: Path | None = None) -> Iterator[str]:
                 process.wait()
 
 
-# Every write reaches the kernel before it is answered, so that killing the server loses nothing; `everysec` holds writes
+# Every write reaches the kernel before it is answered: killing the server loses nothing. `everysec` holds writes
 # back while the disk is busy, and `always` waits for the disk each time (docs/reliability.md).
 def _start(socket: Path, run_dir: Path, *, keep: bool) -> subprocess.Popen[bytes]:
     options = ["--port", "0", "--unixsocket", str(socket), "--unixsocketperm", "700", "--dir", str(run_dir)]
