@@ -10,25 +10,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+from analyzer.api import ForwardPass
+
 MAX_PASSES = 16
 _MAX_COUNT = 1 << 60
 
 
 @dataclass(frozen=True, slots=True)
-class Pass:
-    """One sample's forward pass, in numbers (not bytes): see `analyzer.api.ForwardPass`."""
-
-    kind: str
-    shape: tuple[int, ...]
-    kept: int
-    half: int
-    full: int
-    operands: int
-    indices: int
-    masks: int
-    widest: int
-    outputs: int
-    recomputed: int
+class Pass(ForwardPass):
+    """One sample's forward pass as a run config carries it."""
 
     @property
     def image(self) -> tuple[int, int] | None:
