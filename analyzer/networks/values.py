@@ -141,11 +141,6 @@ class Space:
     reason: str = ""
 
 
-def is_plain(value: object) -> bool:
-    """A Python constant or a container of the program."""
-    return value is None or isinstance(value, (bool, int, float, str, bytes, list, tuple, dict, set, range))
-
-
 @dataclass(frozen=True, slots=True)
 class Gap:
     """A part of a network that the text does not show, in words, with its place."""
