@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from analyzer.errors import InputError
 from estimator.estimation import targets
 from estimator.exact.examples import example
-from estimator.exact.trace import Request, Traced, trace
+from estimator.exact.trace import PRECISIONS, Request, Traced, trace
 from estimator.memory.interval import residual_of
 from estimator.memory.runtime import overhead
 from estimator.report import Estimate, InputLine, Interval, ModelAnswer, Moment, TargetAnswer, Term
@@ -34,19 +34,15 @@ def estimate_exactly(name: str, run: RunConfig) -> Estimate:
     precision, optimizer = _word(run.precision, "fp32"), _word(run.optimizer, "adamw")
     length, image = _word(run.seq_len, None), _word(run.image_size, None)
     task = _word(run.task, "train")
-    request = Request(
-        build,
-        lambda model: example(model, batch=batch, length=length, image=image),
-        optimizer,
-        precision,
-        task == "train",
-    )
+    if precision not in PRECISIONS:
+        raise InputError(f"precision {precision!r} cannot be traced: one of {', '.join(PRECISIONS)}")
+
+    def inputs(model: Any) -> Sequence[Any]:
+        return example(model, batch=batch, length=length, image=image)
+
+    request = Request(build, inputs, optimizer, precision, task == "train")
     try:
         traced = trace(request)
-    except KeyError:
-        raise InputError(
-            f"precision {precision!r} cannot be traced: fp32, amp-bf16, amp-fp16, pure-bf16 or pure-fp16"
-        ) from None
     except ImportError as error:
         raise InputError(f"--exact needs torch (pip install 'preflight-bot[exact]'): {error}") from None
     except InputError:

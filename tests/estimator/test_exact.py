@@ -33,6 +33,9 @@ def huge():
 
 def broken():
     raise RuntimeError("no weights today")
+
+def keyless():
+    return {}["depth"]
 """
 PARAMS = 1024 * 4096 + 4096 + 4096 * 10 + 10
 
@@ -73,6 +76,7 @@ def test_what_cannot_be_allocated_exceeds_without_allocating_it(folder: Path, mo
     ("name", "words", "message"),
     [
         ("zoo:broken", {}, "no weights today"),
+        ("zoo:keyless", {}, "KeyError: 'depth'"),
         ("zoo:nothing", {}, "cannot be imported"),
         ("nowhere:net", {}, "cannot be imported"),
         ("zoo", {}, "package.module:factory"),
