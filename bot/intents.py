@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, asdict, dataclass, fields
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from bot.core.commands.grammar import command_line
 from bot.core.plan import BUTTONS, CHECK_NAMES
@@ -20,6 +20,17 @@ T = TypeVar("T")
 _SHA = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _GROUP_REF = re.compile(r"\bgh-readonly-queue/.+/pr-(\d{1,18})-(?:[0-9a-f]{64}|[0-9a-f]{40})$")
 _FULL_NAME = re.compile(r"[A-Za-z0-9_.\-]{1,100}/[A-Za-z0-9_.\-]{1,100}")
+
+
+class Repository(Protocol):
+    """Whatever says which repository it is about: an intent, a record, the desk of a command."""
+
+    @property
+    def installation_id(self) -> int: ...
+    @property
+    def repo_id(self) -> int: ...
+    @property
+    def full_name(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +44,11 @@ class ReviewPull:
     head_sha: str
     reason: str
 
+    @classmethod
+    def of(cls, repository: Repository, number: int, head_sha: str, reason: str) -> ReviewPull:
+        """A review in the repository that something else is about."""
+        return cls(**_names(repository), number=number, head_sha=head_sha, reason=reason)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckPush:
@@ -42,6 +58,11 @@ class CheckPush:
     repo_id: int
     full_name: str
     head_sha: str
+
+    @classmethod
+    def of(cls, repository: Repository, head_sha: str) -> CheckPush:
+        """A check in the repository that something else is about."""
+        return cls(**_names(repository), head_sha=head_sha)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,6 +186,10 @@ _KINDS: dict[str, type[Any]] = {
     "ignore": Ignore,
 }
 _KIND_OF = {kind: name for name, kind in _KINDS.items()}
+
+
+def _names(repository: Repository) -> dict[str, Any]:
+    return {name: getattr(repository, name) for name in ("installation_id", "repo_id", "full_name")}
 
 
 def read(event: str, payload: Mapping[str, Any], app_id: int | None = None) -> Intent:

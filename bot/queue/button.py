@@ -71,14 +71,7 @@ def _summary(gateway: Gateway, intent: PressButton) -> str:
 
 
 def _review_again(room: Room, intent: PressButton, pull: PullInfo, delivery: str) -> None:
-    review = ReviewPull(
-        installation_id=intent.installation_id,
-        repo_id=intent.repo_id,
-        full_name=intent.full_name,
-        number=pull.number,
-        head_sha=pull.head_sha,
-        reason="re-run",
-    )
+    review = ReviewPull.of(intent, pull.number, pull.head_sha, "re-run")
     room.enqueuer.new_review(review, delivery)
 
 
@@ -89,12 +82,7 @@ def _renew_branch(room: Room, gateway: Gateway, intent: PressButton, delivery: s
         return False
     if gateway.permission(intent.sender) not in {"admin", "write"}:
         return False
-    push = CheckPush(
-        installation_id=intent.installation_id,
-        repo_id=intent.repo_id,
-        full_name=intent.full_name,
-        head_sha=intent.head_sha,
-    )
+    push = CheckPush.of(intent, intent.head_sha)
     room.enqueuer.new_review(push, delivery)
     return True
 

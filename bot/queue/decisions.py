@@ -33,11 +33,4 @@ def decide(desk: Desk, choose: Decide) -> str:
 
 
 def _review_again(desk: Desk) -> ReviewPull:
-    return ReviewPull(
-        installation_id=desk.installation_id,
-        repo_id=desk.repo_id,
-        full_name=desk.full_name,
-        number=desk.pull.number,
-        head_sha=desk.pull.head_sha,
-        reason="decision",
-    )
+    return ReviewPull.of(desk, desk.pull.number, desk.pull.head_sha, "decision")

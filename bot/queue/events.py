@@ -67,14 +67,7 @@ def rerun(room: Room, document: dict[str, Any], delivery: str, log: Logbook) -> 
     gateway = room.gateway(intent.installation_id, intent.repo_id, intent.full_name)
     numbers = _pulls_of(gateway, intent)
     for number in numbers:
-        review = ReviewPull(
-            installation_id=intent.installation_id,
-            repo_id=intent.repo_id,
-            full_name=intent.full_name,
-            number=number,
-            head_sha=intent.head_sha,
-            reason="re-run",
-        )
+        review = ReviewPull.of(intent, number, intent.head_sha, "re-run")
         room.enqueuer.new_review(review, delivery)
     if intent.queued and not numbers:
         _report_on_group(gateway, intent.repo_id, intent.head_sha, intent.queued)
@@ -88,12 +81,7 @@ def _renew_branch(room: Room, gateway: Gateway, intent: Rerun, delivery: str) ->
         known = [parse_external_id(run.external_id) for run in gateway.checks.on_commit(intent.head_sha, MEMORY_CHECK)]
     if not any(item and item.repo_id == intent.repo_id and item.is_of_branch for item in known):
         return False
-    push = CheckPush(
-        installation_id=intent.installation_id,
-        repo_id=intent.repo_id,
-        full_name=intent.full_name,
-        head_sha=intent.head_sha,
-    )
+    push = CheckPush.of(intent, intent.head_sha)
     room.enqueuer.new_review(push, delivery)
     return True
 

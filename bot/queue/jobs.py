@@ -175,14 +175,7 @@ def _other_head(room: Room, gateway: Gateway, record: Record, head: str) -> None
     """The event is ahead of the API (wait), or older than the head (events come in any order: review the head)."""
     if record.waits < _LAG_WAITS:
         raise Unavailable("GitHub shows another head than the webhook", _LAG_SECONDS)
-    intent = ReviewPull(
-        installation_id=record.installation_id,
-        repo_id=record.repo_id,
-        full_name=record.full_name,
-        number=record.number,
-        head_sha=head,
-        reason="newer head",
-    )
+    intent = ReviewPull.of(record, record.number, head, "newer head")
     if not room.is_superseded(record):
         room.enqueuer.new_review(intent, record.delivery)
     _conclude(room, gateway, record, ending(CANCELLED, "Superseded by a newer push"))

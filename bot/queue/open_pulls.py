@@ -134,14 +134,7 @@ class OpenPulls:
         return now - since >= self._room.settings.times.orphan_after
 
     def _review(self, place: Place, head: OpenHead, runs: dict[str, int]) -> None:
-        intent = ReviewPull(
-            installation_id=place.installation_id,
-            repo_id=place.repo_id,
-            full_name=place.full_name,
-            number=head.number,
-            head_sha=head.sha,
-            reason="no check run",
-        )
+        intent = ReviewPull.of(place, head.number, head.sha, "no check run")
         self._room.meter.count("preflight_failures", kind="head without check run")
         job = self._room.enqueuer.new_review(intent, f"watch-{head.sha[:12]}", runs)
         self._room.client.delete(self._room.keys.missing(place.repo_id, head.sha))
