@@ -37,7 +37,7 @@ def comment_body(
         _elsewhere(finding, links, anchor),
         _why(finding, links),
         _what_to_do(finding, change),
-        _silence(finding),
+        _silence(finding, anchor),
     ]
     return limits.body("\n\n".join(part for part in parts if part))
 
@@ -76,10 +76,13 @@ def _what_to_do(finding: Finding, change: Suggestion | NoSuggestion | None) -> s
     return f"{title}\n\n(No one-click change here: {escape(change.reason)}.)"
 
 
-def _silence(finding: Finding) -> str:
+def _silence(finding: Finding, anchor: Anchor | None) -> str:
+    """An excuse counts on the line of the finding, wherever the comment stands."""
     explain = f"`preflight explain {finding.rule}` tells more."
     if finding.rule == "PF501":
         return f"<sub>{explain}</sub>"  # nothing in the head lifts a memory block
     ignore, report = f"# preflight: ignore[{finding.rule}] reason", f"preflight report {finding.path}:{finding.line}"
     wrong = f"Wrong? {code(report)} makes a small example for an issue."
-    return f"<sub>Not a defect? {code(ignore)} on this line. {wrong} {explain}</sub>"
+    is_here = anchor is None or (anchor.path, anchor.line) == (finding.path, finding.line)
+    where = "this line" if is_here else f"line {finding.line} of {code(finding.path)}"
+    return f"<sub>Not a defect? {code(ignore)} on {where}. {wrong} {explain}</sub>"

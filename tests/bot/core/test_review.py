@@ -309,6 +309,7 @@ def test_a_finding_on_an_unchanged_line_is_said_at_the_change_that_causes_it() -
     (comment,) = review(UNTOUCHED, _with_cause(1)).comments
     assert (comment.path, comment.line) == ("t.py", 1)
     assert "What this line changes goes wrong at [`t.py:2`]" in comment.body
+    assert "reason` on line 2 of `t.py`" in comment.body  # an excuse on the comment's own line would hide nothing
     far = given(
         {"t.py": "b = 2\n\n\n\n\nx.append(loss)\n"},
         {"t.py": "a = 1\n"},
@@ -320,6 +321,7 @@ def test_a_finding_on_an_unchanged_line_is_said_at_the_change_that_causes_it() -
     (comment,) = review(UNTOUCHED, _with_cause(2)).comments
     assert (comment.path, comment.line) == ("t.py", 2)
     assert "The pull request does not change this line; something" in comment.body
+    assert "reason` on this line" in comment.body
 
 
 def test_a_change_that_can_be_applied_stays_where_it_applies_and_names_the_cause() -> None:
