@@ -90,13 +90,15 @@ def _line(text: str) -> str:
 
 
 def _block(launch: Launch) -> str:
+    from bot.render.estimate_text import shown
+
     document: dict[str, Any] = launch.to_json()
     lines = [f"{document['path']}:{document['line']}  [{document['format']}]  {' '.join(document['command'])}"]
     values = {**document["target"], **document["run_config"]}
     origins = document["origins"]
     for name, value in values.items():
         if value is not None and name != "num_gpus":
-            lines.append(f"  {name:<18} {_shown(value):<28} {origins.get(name, '')}".rstrip())
+            lines.append(f"  {name:<18} {shown(value):<28} {origins.get(name, '')}".rstrip())
     reasons: dict[str, list[str]] = {}
     for item in document["unknowns"]:
         reasons.setdefault(item["reason"], []).append(item["field"])
@@ -106,7 +108,3 @@ def _block(launch: Launch) -> str:
         peak = estimate["peak_gib"]
         lines.append(f"  peak               {peak['low']:.1f} to {peak['high']:.1f} GiB: {estimate['verdict']}")
     return "\n".join(lines)
-
-
-def _shown(value: object) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)

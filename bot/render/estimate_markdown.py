@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bot.render.estimate_text import shown
+from bot.render.estimate_text import shown, size_of
 from bot.render.markdown import code, escape, fold, table
 from estimator.api import Estimate, Interval
 
@@ -22,7 +22,7 @@ def _gib(value: Interval) -> str:
 
 def _headline(result: Estimate) -> str:
     name = code(result.model.id) if result.model.id else "this model"
-    size = f" ({result.model.params / 1e9:.2f}B parameters)" if result.model.params else ""
+    size = f" ({size_of(result.model.params)} parameters)" if result.model.params else ""
     if result.peak is None:
         reasons = "; ".join(escape(reason) for reason in result.reasons) or "too little is known"
         return f"**No number** for {name}{size}: {reasons}."

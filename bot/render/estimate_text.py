@@ -33,7 +33,7 @@ def interval(value: Interval) -> str:
 
 def _headline(result: Estimate) -> str:
     name = result.model.id or "model"
-    size = f", {result.model.params / 1e9:.2f}B parameters" if result.model.params else ""
+    size = f", {size_of(result.model.params)} parameters" if result.model.params else ""
     lines = [f"{result.verdict.upper()}: {name}{size}"]
     if result.peak is not None:
         lines.append(f"peak per GPU: {interval(result.peak)}; highest at {result.moment}")
@@ -86,6 +86,13 @@ def _wrap(text: str, *, initial_indent: str = "", subsequent_indent: str = "") -
     return textwrap.wrap(
         text, WIDTH, initial_indent=initial_indent, subsequent_indent=subsequent_indent, break_on_hyphens=False
     )
+
+
+def size_of(params: int) -> str:
+    """``6.74B``, ``31.0M``, ``195,738``."""
+    if params >= 100_000_000:
+        return f"{params / 1e9:.2f}B"
+    return f"{params / 1e6:.1f}M" if params >= 1_000_000 else f"{params:,}"
 
 
 def shown(value: object) -> str:
