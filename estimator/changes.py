@@ -117,8 +117,8 @@ def _precision(run: RunConfig) -> Iterator[tuple[Change, ...]]:
 def _adapters(run: RunConfig) -> Iterator[Change]:
     """Adapters on queries and values, as the paper has them: the same for both, so that the two can be compared."""
     method, rank = value_of(run.method) or "full", value_of(run.lora_rank) or 16
-    if value_of(run.quantization) is not None:
-        return
+    if value_of(run.quantization) is not None or value_of(run.network) is not None:
+        return  # adapters are for the projections of published transformers
     edit: dict[str, Any] = {"lora_rank": rank, "precision": "pure-bf16"}
     if method == "full":
         edit["lora_targets"] = ("q_proj", "v_proj")

@@ -69,6 +69,7 @@ def test_the_bytes_are_those_of_the_forward_pass() -> None:
 def test_a_larger_crop_no_longer_fits() -> None:
     result = estimate(on(run_of(SCRIPT.replace("SIDE", "4096")), "T4"))
     assert result.verdict == "exceeds"
+    assert not any("LoRA" in item.change for item in result.suggestions)
     assert result.peak is not None
     assert result.peak.floor > result.targets[0].usable_bytes  # type: ignore[operator]
 
