@@ -212,7 +212,11 @@ def _sentence(item: Here) -> str:
     if item.verdict == "borderline":
         smoke = f"; run a smoke test first: {item.smoke_test}" if item.smoke_test else ""
         return f"{item.place} is borderline{_lift('borderline')}{smoke}"
-    return f"{item.place} is unknown{f' ({item.why})' if item.why else ''}{_lift('unknown')}"
+    no_target = item.estimate is not None and not item.estimate.get("targets")
+    remedy = (
+        "; name a GPU in the job, or map it under `targets` in the default branch's configuration" if no_target else ""
+    )
+    return f"{item.place} is unknown{f' ({item.why})' if item.why else ''}{remedy}{_lift('unknown')}"
 
 
 def _lift(state: str) -> str:
