@@ -81,8 +81,8 @@ def find(name: str) -> tuple[Card, ...]:
 
 
 def _plainer(name: str) -> tuple[Card, ...]:
-    """``8x V100 GPUs`` without the count, ``T4-16GB`` without a size that is the card's own label."""
-    text = re.sub(r"^\s*\d+\s*[x×]\s*|\s+gpus?\s*$", "", name, flags=re.IGNORECASE)
+    """``8x V100 GPUs`` and ``V100:8`` without the count, ``T4-16GB`` without a size that is the card's own label."""
+    text = re.sub(r"^\s*\d+\s*[x×]\s*|\s+gpus?\s*$|\s*:\s*\d{1,4}\s*$", "", name, flags=re.IGNORECASE)
     sized = re.fullmatch(r"(.+?)[-_ ]?(\d+)\s*gi?b", text, flags=re.IGNORECASE)
     cards = spelled(text) or (spelled(f"rtx{text}") if re.fullmatch(r"\d{4}[\s-]?(ti)?", text.lower()) else ())
     if not cards and sized:
@@ -97,8 +97,8 @@ def is_instance(name: str) -> bool:
 
 
 def count_in(name: str) -> int | None:
-    """How many GPUs the name itself says: 8 for ``8xH100``, the GPUs of an instance type."""
-    if match := re.match(r"\s*(\d{1,4})\s*[x×]\s*\D", name):
+    """How many GPUs the name itself says: 8 for ``8xH100`` and ``H100:8``, the GPUs of an instance type."""
+    if match := re.match(r"\s*(\d{1,4})\s*[x×]\s*\D", name) or re.search(r":\s*(\d{1,4})\s*$", name):
         return int(match[1]) or None if find(name) else None
     cards = _instances().get(name.strip().lower(), ())
     return cards[0].count if cards and cards[0].is_stated else None

@@ -118,6 +118,7 @@ def test_a_vit_without_a_patch_in_its_row_has_the_patches_of_its_id() -> None:
     ("document", "count"),
     [
         ({"gpu": "8xH100"}, 8),
+        ({"gpu": "A100-80GB:8"}, 8),
         ({"gpu": "8 x H100", "num_gpus": 4}, 4),
         ({"gpu": "p4d.24xlarge", "sharding": "fsdp"}, 8),
         ({"gpu": "H100"}, 1),
