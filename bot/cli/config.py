@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -40,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
     path = _path(args.file)
     defaults, problems = _read(Path(args.defaults), None) if args.defaults else (None, ())
     config, own = _read(path, defaults)
-    found = (*problems, *own)
+    found = (*problems, *own, *_unknown_gpus(path, config))
     print(_json(path, config, found) if args.format == "json" else _lines(path, found))
     return 2 if found else 0
 
@@ -63,6 +64,22 @@ def _read(path: Path, defaults: Config | None) -> tuple[Config, tuple[Problem, .
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
     return load(text, path.as_posix(), defaults)
+
+
+def _unknown_gpus(path: Path, config: Config) -> Iterator[Problem]:
+    """Targets that no table of ours knows: launch configs there would be `unknown`, which never blocks."""
+    from bot.core.config import UNNAMED_TARGET
+    from bot.core.config_text import Problem
+    from estimator import hardware
+
+    named = {f"targets.{key}": name for key, name in config.targets.items() if key != UNNAMED_TARGET}
+    named |= {f"default_targets[{index}]": name for index, name in enumerate(config.default_targets)}
+    for key, name in named.items():
+        for each in filter(None, (part.strip() for part in name.split(","))):
+            try:
+                hardware.find(each)
+            except InputError as error:
+                yield Problem(path.as_posix(), 0, f"{key}: {error}")
 
 
 def _lines(path: Path, problems: tuple[Problem, ...]) -> str:

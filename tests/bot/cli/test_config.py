@@ -32,6 +32,15 @@ def test_problems_are_named_and_the_rest_acts(here: Path, capsys: pytest.Capture
     assert document["problems"] == [{"path": "x.yml", "line": 3, "message": message}]
 
 
+def test_a_gpu_that_nobody_sells_is_a_problem(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / "x.yml").write_text(
+        "targets: {long: A100-40GBB, short: 8xH100, '*': p4d.24xlarge}\ndefault_targets: [T4]\n"
+    )
+    assert run(["config", "check", "x.yml"]) == 2
+    (line,) = capsys.readouterr().out.splitlines()
+    assert line.startswith("x.yml: targets.long: gpu: no GPU or instance type is called 'A100-40GBB'; nearest: ")
+
+
 def test_the_owners_defaults_can_be_given(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (here / "owner.yml").write_text("mode: {code: block}\ntargets: {long: A100}\n")
     (here / "x.yml").write_text("targets: {short: T4}\n")
