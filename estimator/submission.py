@@ -77,7 +77,7 @@ def batch_request(files: Files, words: Sequence[str], labels: Mapping[str, str],
     if words[0].rsplit("/", 1)[-1] != "sbatch":
         return None
     args = [Arg(word, TYPED, 1) for word in words[1:]]
-    at = _script_at(args)
+    at = _script_at(args, files, shell.cwd)
     wrapped = _option(args[:at], "--wrap")
     path = find_file(files, args[at].text, shell.cwd, "") if at < len(args) else None
     if path is None and wrapped is None:
@@ -96,13 +96,21 @@ def batch_request(files: Files, words: Sequence[str], labels: Mapping[str, str],
     )
 
 
-def _script_at(args: Sequence[Arg]) -> int:
-    """The index of the batch script: the first word that is neither an option nor the value of one."""
+def _script_at(args: Sequence[Arg], files: Files, cwd: str) -> int:
+    """The index of the batch script: the first word that is neither an option nor the value of one.
+
+    Raises `InputError` where what looks like an option's value is a script itself: Slurm takes abbreviations
+    (``--hol`` is ``--hold``, which has no value) and has options that no table of ours knows.
+    """
     flags = table()["sbatch"]["flags"]
     index = 0
     while index < len(args) and args[index].text.startswith("-") and args[index].text not in {"-", "--"}:
         text = args[index].text
         is_whole = "=" in text or text in flags or (len(text) > 2 and not text.startswith("--"))  # -N2
+        value = args[index + 1].text if text.startswith("--") and not is_whole and index + 1 < len(args) else ""
+        path = find_file(files, value, cwd, "") if value else None
+        if path is not None and (files.read(path) or b"").startswith(b"#!"):
+            raise InputError(f"sbatch: {value!r} is a script: if it is the value of {text}, write {text}={value}")
         index += 1 if is_whole else 2
     return index + 1 if index < len(args) and args[index].text == "--" else index
 

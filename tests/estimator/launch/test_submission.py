@@ -74,6 +74,12 @@ def test_a_file_that_an_option_names_is_not_the_script() -> None:
         submissions(Tree(FILES), ["sbatch", "-o", "out.txt"], {}, Shell())
 
 
+@pytest.mark.parametrize("option", ["--hol", "--some-flag-of-a-site"])
+def test_a_script_behind_an_option_that_may_have_no_value_is_not_taken_for_its_value(option: str) -> None:
+    with pytest.raises(InputError, match=f"write {option}=job.slurm"):
+        submissions(Tree(FILES), ["sbatch", option, "job.slurm", "cpu.sh"], {}, Shell())
+
+
 def test_a_wrapped_command_is_read() -> None:
     words = ["sbatch", "--gres=gpu:h100:1", "--wrap", "python train.py --batch 3"]
     (found,) = submissions(Tree(FILES), words, {}, Shell()).launches
