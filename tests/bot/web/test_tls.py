@@ -46,6 +46,14 @@ class Authority:
     def _signed(self, subject: x509.Name, key: ec.EllipticCurvePrivateKey, *, is_authority: bool) -> x509.Certificate:
         now = datetime.datetime.now(datetime.timezone.utc)
         address = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
+        # From 3.13 on, Python verifies strictly (RFC 5280): key identifiers, and what an authority's key may do.
+        identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
+        issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public_key())
+        usage = x509.KeyUsage(
+            digital_signature=not is_authority, key_cert_sign=is_authority, crl_sign=is_authority,
+            content_commitment=False, key_encipherment=False, data_encipherment=False, key_agreement=False,
+            encipher_only=False, decipher_only=False,
+        )  # fmt: skip
         return (
             x509.CertificateBuilder()
             .subject_name(subject)
@@ -56,6 +64,9 @@ class Authority:
             .not_valid_after(now + datetime.timedelta(hours=1))
             .add_extension(x509.BasicConstraints(ca=is_authority, path_length=None), critical=True)
             .add_extension(address, critical=False)
+            .add_extension(identifier, critical=False)
+            .add_extension(issuer, critical=False)
+            .add_extension(usage, critical=True)
             .sign(self.key, hashes.SHA256())
         )
 
