@@ -91,7 +91,15 @@ class Bridge:
         self._made: dict[engine.ObjectId, object] = {}
 
     def survey(self, obj: engine.ObjectId, wanted: Wanted) -> Survey:
-        """One network, counted."""
+        """One network, counted. A bug of ours costs that network alone, and says so."""
+        try:
+            return self._survey(obj, wanted)
+        except Exception as error:  # noqa: BLE001  boundary per network: an estimate must not end for one class
+            name = self.program.objects[obj].name or "a network"
+            reason = f"it cannot be followed: a bug in Preflight ({type(error).__name__})"
+            return Survey(name=name, path="", at=0, gaps=(Gap(reason, "", 0),))
+
+    def _survey(self, obj: engine.ObjectId, wanted: Wanted) -> Survey:
         built = self.program.built.get(obj)
         made = self.module(obj) if built is not None else self._layer(obj, None, 0)
         if isinstance(made, Instance):
@@ -111,12 +119,12 @@ class Bridge:
         if built is None or depth > MAX_DEPTH:
             return Missing(f"a `{self.program.objects[obj].name or 'module'}` is not in the repository")
         self._made[obj] = Missing("a module that holds itself")
-        cls = self.class_of(built.cls)
-        args = [self.value(each, built, depth) for each in built.args]
-        keywords = {name: self.value(each, built, depth) for name, each in built.keywords}
-        if built.has_more:
-            keywords["**"] = Missing("arguments that are unpacked")
         try:
+            cls = self.class_of(built.cls)
+            args = [self.value(each, built, depth) for each in built.args]
+            keywords = {name: self.value(each, built, depth) for name, each in built.keywords}
+            if built.has_more:
+                keywords["**"] = Missing("arguments that are unpacked")
             self._made[obj] = self.machine.call(cls, args, keywords, Frame(self.home(built.cls.path)))
         except Stuck as stuck:
             self._made[obj] = Missing(stuck.reason, *(stuck.place or ("", 0)))

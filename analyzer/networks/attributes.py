@@ -248,23 +248,29 @@ class Attributes(Expressions):
         found = list(parameters(this))
         return [*found] if is_named else [each for _, each in found]
 
-    def copied(self, value: object) -> object:
-        """``copy.deepcopy``: modules and their parameters anew."""
+    def copied(self, value: object, known: dict[int, object] | None = None) -> object:
+        """``copy.deepcopy``: modules and their parameters anew, each once."""
+        known = {} if known is None else known
+        if id(value) not in known:
+            self.spend()
+            known[id(value)] = self._copy(value, known)
+        return known[id(value)]
+
+    def _copy(self, value: object, known: dict[int, object]) -> object:
         if isinstance(value, Instance):
             made = Instance(value.cls, {}, value.is_module, None, set(value.buffers), list(value.gaps))
-            new = {id(child): self.copied(child) for child in value.fields.values()}
-            made.fields = {name: new[id(child)] for name, child in value.fields.items()}
-            if value.items is not None:
-                made.items = [new[id(child)] if id(child) in new else self.copied(child) for child in value.items]
+            known[id(value)] = made
+            made.fields = {name: self.copied(child, known) for name, child in value.fields.items()}
+            made.items = None if value.items is None else [self.copied(child, known) for child in value.items]
             return made
         if isinstance(value, Tensor):
             return Tensor(value.shape, value.dtype, value.is_parameter, value.is_frozen, value.is_grad, value.is_full)
         if isinstance(value, list):
-            return [self.copied(each) for each in value]
+            return [self.copied(each, known) for each in value]
         if isinstance(value, tuple):
-            return tuple(self.copied(each) for each in value)
+            return tuple(self.copied(each, known) for each in value)
         if isinstance(value, dict):
-            return {key: self.copied(each) for key, each in value.items()}
+            return {key: self.copied(each, known) for key, each in value.items()}
         return value
 
     # --- tensors ----------------------------------------------------------------------------------------------

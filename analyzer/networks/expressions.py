@@ -8,6 +8,7 @@ from typing import Any
 
 from analyzer.engine import fold
 from analyzer.networks import arithmetic, python, shapes
+from analyzer.networks.sizes import is_small
 from analyzer.networks.tape import Tape
 from analyzer.networks.values import (
     Class,
@@ -216,6 +217,8 @@ class Expressions(ABC):
             if op in ("is", "is not"):
                 return (left is right) == (op == "is")
             return arithmetic.arithmetic(self.tape, _OPERATORS.get(op, "compare"), left, right)
+        if op[:2] != "is" and not is_small(left, right):
+            return self.missing(f"`{op}` of very much", frame, at)
         if op in ("is", "is not", "==", "!="):
             return same(left, right, op) == (op in ("is", "=="))
         if op in ("in", "not in"):
@@ -271,7 +274,11 @@ class Expressions(ABC):
     def _joined(self, expr: ir.Joined, frame: Frame) -> object:
         parts = [self.value(part, frame) for part in expr.parts]
         gap = next((part for part in parts if isinstance(part, Missing)), None)
-        return gap if gap is not None else "".join(str(part) for part in parts)[:1000]
+        if gap is not None:
+            return gap
+        if not is_small(parts):
+            return self.missing("a text of very much", frame, expr.at)
+        return "".join(str(part)[:1000] for part in parts)[:1000]
 
     def _lambda(self, expr: ir.Lambda, frame: Frame) -> object:
         return Function(expr, frame.home, frame.scopes, frame.owner)
@@ -396,6 +403,8 @@ def _contains(container: object, item: object) -> bool | None:
 
 
 def _hashable(value: object) -> bool:
+    if not is_small(value):
+        return False
     try:
         hash(value)
     except TypeError:

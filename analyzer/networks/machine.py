@@ -134,7 +134,7 @@ class Machine(Statements):
             "functools.partial": lambda args, keywords, frame: Partial(args[0], tuple(args[1:]), keywords),
             "functools.reduce": lambda args, keywords, frame: self._reduce(args, frame),
             "map": self._map, "getattr": self._getattr, "setattr": self._setattr,
-            "hasattr": lambda args, keywords, frame: self._has(args[0], str(args[1])),
+            "hasattr": lambda args, keywords, frame: self._has(args[0], _text(args[1])),
             "type": lambda args, keywords, frame: (
                 args[0].cls if isinstance(args[0], Instance) else External(type(args[0]).__name__)
             ),
@@ -155,16 +155,16 @@ class Machine(Statements):
         return [self.call(args[0], [each], {}, frame) for each in items]
 
     def _getattr(self, args: list[Any], keywords: dict[str, Any], frame: Frame) -> object:
-        found = args[0] if isinstance(args[0], Missing) else self.get(args[0], str(args[1]))
+        found = args[0] if isinstance(args[0], Missing) else self.get(args[0], _text(args[1]))
         if found is not MISSING:
             return found
-        return args[2] if len(args) > 2 else Missing(f"`{args[1]}` is not set")
+        return args[2] if len(args) > 2 else Missing(f"`{_text(args[1])}` is not set")
 
     def _has(self, value: object, name: str) -> object:
         return value if isinstance(value, Missing) else self.get(value, name) is not MISSING
 
     def _setattr(self, args: list[Any], keywords: dict[str, Any], frame: Frame) -> object:
-        self.set(args[0], str(args[1]), args[2])
+        self.set(args[0], _text(args[1]), args[2])
         return None
 
     def _normed(self, args: list[Any], keywords: dict[str, Any], frame: Frame) -> object:
@@ -325,6 +325,11 @@ class Machine(Statements):
             if isinstance(value, Missing) and (made.cls.home.prefix or f"self.{name}" in called):
                 made.gaps.append(value)
         made.gaps += [item for item in made.items or () if isinstance(item, Missing)]
+
+
+def _text(value: object) -> str:
+    """The name of an attribute; one that is no text names none."""
+    return value if isinstance(value, str) else ""
 
 
 def is_module(line: Sequence[object]) -> bool:

@@ -7,11 +7,13 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from analyzer.networks.sizes import is_small
 from analyzer.networks.values import Class, External, Instance, Missing, Space, Tensor
 from analyzer.networks.world import MISSING, lineage
 
 MAX_ITEMS = 4096
 MAX_LENGTH = 1 << 16
+_MAX_DIGITS = 20
 _NAMES = frozenset(
     [
         "range",
@@ -165,7 +167,17 @@ def _reversed(args: list[Any], _: dict[str, Any]) -> object:
 
 
 def _round(args: list[Any], _: dict[str, Any]) -> object:
+    if len(args) > 1 and abs(args[1]) > _MAX_DIGITS:
+        raise ValueError
     return round(*args)
+
+
+def _numbers(values: Any) -> list[Any]:
+    """Numbers alone: lists would be added up, and multiplied, to any length."""
+    found = list(values)
+    if not all(isinstance(each, (int, float)) for each in found):
+        raise TypeError
+    return found
 
 
 def _dict(args: list[Any], keywords: dict[str, Any]) -> object:
@@ -193,7 +205,7 @@ FUNCTIONS: dict[str, Known] = {
     "set": lambda a, k: list(dict.fromkeys(a[0])) if a else [],
     "max": lambda a, k: max(*a) if len(a) > 1 else max(a[0]),
     "min": lambda a, k: min(*a) if len(a) > 1 else min(a[0]),
-    "sum": lambda a, k: sum(*a), "abs": lambda a, k: abs(a[0]),
+    "sum": lambda a, k: sum(_numbers(a[0]), *_numbers(a[1:])), "abs": lambda a, k: abs(a[0]),
     "sorted": lambda a, k: sorted(a[0]), "any": lambda a, k: any(a[0]), "all": lambda a, k: all(a[0]),
     "divmod": lambda a, k: (a[0] // a[1], a[0] % a[1]), "print": lambda a, k: None, "slice": lambda a, k: slice(*a),
     "callable": lambda a, k: not isinstance(a[0], (int, str, float)), "repr": lambda a, k: str(a[0])[:1000],
@@ -205,9 +217,10 @@ FUNCTIONS: dict[str, Known] = {
     "numpy.log2": lambda a, k: math.log2(a[0]), "numpy.ceil": lambda a, k: math.ceil(a[0]),
     "numpy.floor": lambda a, k: math.floor(a[0]), "numpy.log": lambda a, k: math.log(a[0]),
     "numpy.sum": lambda a, k: sum(a[0]), "numpy.linspace": lambda a, k: _linspace(*a),
-    "numpy.cumsum": lambda a, k: [sum(a[0][: i + 1]) for i in range(len(a[0]))], "numpy.array": lambda a, k: a[0],
+    "numpy.cumsum": lambda a, k: list(itertools.accumulate(_numbers(a[0]))), "numpy.array": lambda a, k: a[0],
     "itertools.product": lambda a, k: list(itertools.islice(itertools.product(*a), MAX_ITEMS + 1)),
-    "itertools.chain": lambda a, k: [each for part in a for each in part], "operator.mul": lambda a, k: a[0] * a[1],
+    "itertools.chain": lambda a, k: [each for part in a for each in part],
+    "operator.mul": lambda a, k: math.prod(_numbers(a)),
     "copy.copy": lambda a, k: a[0], "torch.device": lambda a, k: External("torch.device"),
     "torch.cuda.is_available": lambda a, k: True,
 }  # fmt: skip
@@ -234,6 +247,8 @@ def known_call(name: str, args: list[object], keywords: dict[str, object]) -> ob
     gap = next((each for each in (*args, *keywords.values()) if isinstance(each, Missing)), None)
     if gap is not None:
         return None if name == "print" else gap
+    if not is_small(args, keywords):
+        return Missing(f"`{name}` of very much")
     try:
         return bounded(function(args, keywords))
     except Exception:  # noqa: BLE001  whatever the program would do there, its value is not in the text
@@ -261,20 +276,27 @@ _STR = frozenset(
         "removesuffix",
     ]
 )
+_NUMBER = frozenset(["bit_length", "is_integer", "real"])
+
+
+_GROWING = frozenset(["append", "extend", "insert", "update", "setdefault"])
 
 
 def method(value: object, name: str) -> object:
     """A method of a list, dict or string; `MISSING` for another."""
-    if isinstance(value, (list, tuple)) and name in _LIST and hasattr(value, name):
-        if name == "extend" and len(value) > MAX_ITEMS:
-            return lambda *_: Missing("a very long list")
-        return getattr(value, name)
-    if isinstance(value, dict):
-        if name in _DICT:
-            return getattr(value, name)
+    kinds = ((list, _LIST), (tuple, _LIST), (dict, _DICT), (str, _STR), (int, _NUMBER), (float, _NUMBER))
+    if not any(isinstance(value, kind) and name in names for kind, names in kinds) or not hasattr(value, name):
         return MISSING
-    if isinstance(value, str) and name in _STR:
-        return getattr(value, name)
-    if isinstance(value, (int, float)) and name in ("bit_length", "is_integer", "real"):
-        return getattr(value, name, MISSING)
-    return MISSING
+    found = getattr(value, name)
+    if not callable(found):
+        return found
+
+    def call(*args: Any, **keywords: Any) -> object:
+        """Asked when it is called: what holds little when a method is looked up may hold much by then."""
+        if name not in ("append", "get") and not is_small(value, args, keywords):
+            return Missing(f"`.{name}()` of very much")
+        if name in _GROWING and isinstance(value, (list, dict)) and len(value) > MAX_LENGTH:
+            return Missing("a very long value")
+        return found(*args, **keywords)
+
+    return call

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from analyzer.networks.operations import number, numbers, operation, tensor
+from analyzer.networks.sizes import MAX_NUMBER
 from analyzer.networks.tape import Tape
 from analyzer.networks.values import Missing, Stuck, Tensor
 
@@ -269,7 +270,7 @@ def _chosen(part: object, size: int) -> list[int]:
     if isinstance(part, slice):
         try:
             return [len(range(*part.indices(size)))]
-        except TypeError:
+        except (TypeError, ValueError, OverflowError):
             raise Stuck("a slice that the text does not show") from None
     if isinstance(part, Tensor):
         if _is_bool_mask(part):
@@ -277,7 +278,7 @@ def _chosen(part: object, size: int) -> list[int]:
         return list(part.shape)
     if isinstance(part, (list, range)):
         return [len(part)]
-    if not isinstance(part, int):
+    if not isinstance(part, int) or abs(part) > MAX_NUMBER:
         raise Stuck("an index that the text does not show")
     if not -size <= part < size:
         raise Stuck(f"item {part} of {size}")

@@ -7,6 +7,7 @@ from typing import Any
 
 from analyzer.networks.attributes import Attributes
 from analyzer.networks.expressions import Frame
+from analyzer.networks.sizes import is_small
 from analyzer.networks.values import Class, External, Function, Instance, Missing, Space, Stuck, Tensor
 from analyzer.networks.world import World
 from analyzer.syntax import ir
@@ -72,11 +73,12 @@ class Statements(Attributes):
         index = self._index(target.index, frame)
         if isinstance(owner, Instance) and owner.items is not None and isinstance(index, str):
             self.add_child(owner, index, value)
-        elif isinstance(owner, (dict, list)):
-            try:
-                owner[index] = value  # type: ignore[call-overload]
-            except (TypeError, IndexError, KeyError):
-                return
+        elif isinstance(owner, list):
+            if isinstance(index, int) and -len(owner) <= index < len(owner):
+                owner[index] = value
+        elif isinstance(owner, dict):
+            if isinstance(index, (int, str, float, tuple)) and is_small(index) and not _holds_containers(index):
+                owner[index] = value
         elif isinstance(owner, Space):
             owner.fields[str(index)] = value
 
@@ -218,6 +220,13 @@ class Statements(Attributes):
             if name != "*":
                 frame.locals[bound] = self.world.imported(stmt, name, frame.home.path)
         return GO
+
+
+def _holds_containers(index: object) -> bool:
+    """Whether a key cannot be one: a tuple with a list in it."""
+    return isinstance(index, tuple) and any(
+        isinstance(each, (list, dict, set)) or _holds_containers(each) for each in index
+    )
 
 
 def _only_raises(body: ir.Block) -> bool:

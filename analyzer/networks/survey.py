@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from analyzer.api import ForwardPass
 from analyzer.networks.attributes import parameters, walk
@@ -25,6 +26,7 @@ OTHER_SIDES = (28, 64, 96, 256, 299, 384, 48, 40, 84, 112, 160, 227, 572, 300, 4
 LENGTHS = (1024, 128, 512, 256, 4096, 64)
 OTHER_LENGTHS = (2048, 100, 50, 32, 16, 8, 200, 197)
 MAX_TRIES = 80
+MAX_OUTPUTS = 4096
 STEPS_PER_TRY = 300_000
 
 
@@ -57,7 +59,7 @@ def surveyed(machine: Machine, made: Instance, wanted: Wanted) -> Survey:
     found = [each for _, each in parameters(made)]
     modules = list(walk(made))
     gaps = [
-        Gap(gap.reason, gap.path or each.cls.home.path, gap.at or each.cls.node.at)
+        Gap(gap.reason, *((gap.path, gap.at) if gap.path else (each.cls.home.path, each.cls.node.at)))
         for each in modules for gap in each.gaps if not each.cls.home.path.startswith("<") or gap.path
     ]  # fmt: skip
     hidden = [gap for each in modules for gap in each.gaps]
@@ -79,9 +81,9 @@ def surveyed(machine: Machine, made: Instance, wanted: Wanted) -> Survey:
 
 
 def _passes(machine: Machine, made: Instance, wanted: Wanted) -> tuple[list[ForwardPass], Stuck | None]:
-    forward = machine.get(made, "forward")
-    if forward is MISSING:
-        return [], Stuck(f"`{made.cls.node.name}` has no `forward` in the repository")
+    forward = _forward(machine, made)
+    if isinstance(forward, Stuck):
+        return [], forward
     kind, channels = _first_layer(made)
     if not kind:
         return [], Stuck("no layer with weights is in the text")
@@ -103,6 +105,17 @@ def _passes(machine: Machine, made: Instance, wanted: Wanted) -> tuple[list[Forw
         else:
             return found, Stuck("its forward pass takes too many steps to follow")
     return found, problem
+
+
+def _forward(machine: Machine, made: Instance) -> object:
+    """The forward pass; a `Stuck` where there is none, or where getting at it fails."""
+    try:
+        found = machine.get(made, "forward")
+    except Stuck as stuck:
+        return stuck
+    except (Spent, RecursionError):
+        return Stuck("its forward pass takes too many steps to follow")
+    return Stuck(f"`{made.cls.node.name}` has no `forward` in the repository") if found is MISSING else found
 
 
 def _tried(
@@ -142,15 +155,18 @@ def _pass(given: Tensor, tape: Tape, result: object) -> ForwardPass:
     )  # fmt: skip
 
 
-def _tensors(value: object, depth: int = 4) -> Iterator[Tensor]:
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, (list, tuple)) and depth:
-        for each in value:
-            yield from _tensors(each, depth - 1)
-    elif isinstance(value, dict) and depth:
-        for each in value.values():
-            yield from _tensors(each, depth - 1)
+def _tensors(value: object) -> Iterator[Tensor]:
+    """The tensors in what a forward pass gives; of very many the first."""
+    pending, left = [value], MAX_OUTPUTS
+    while pending and left:
+        left -= 1
+        one = pending.pop()
+        if isinstance(one, Tensor):
+            yield one
+        elif isinstance(one, (list, tuple)):
+            pending += one[:MAX_OUTPUTS][::-1]
+        elif isinstance(one, dict):
+            pending += list(islice(one.values(), MAX_OUTPUTS))[::-1]
 
 
 def _first_layer(made: Instance) -> tuple[str, int]:
@@ -158,12 +174,12 @@ def _first_layer(made: Instance) -> tuple[str, int]:
     for each in walk(made):
         name, fields = each.cls.name.rpartition(".")[2], each.fields
         weight = fields.get("weight")
-        if not isinstance(weight, Tensor) or not each.cls.home.prefix:
+        if not isinstance(weight, Tensor) or not each.cls.home.prefix or len(weight.shape) < 2:
             continue
-        if name.startswith("Conv") and not name.startswith("ConvTranspose"):
+        if name.startswith("Conv") and not name.startswith("ConvTranspose") and len(weight.shape) in _MAPS:
             groups = fields.get("groups")
             channels = weight.shape[1] * (groups if isinstance(groups, int) else 1)
-            return {3: "sequence", 4: "image", 5: "volume"}[len(weight.shape)], channels
+            return _MAPS[len(weight.shape)], channels
         if name == "Embedding":
             return "tokens", weight.shape[0]
         if name == "Linear":
@@ -179,6 +195,8 @@ def _first_layer(made: Instance) -> tuple[str, int]:
     return ("image" if len(own.shape) == 4 else "features"), own.shape[1]
 
 
+_MAPS = {3: "sequence", 4: "image", 5: "volume"}
+"""What a convolution reads, by the dimensions of its weight."""
 _KINDS: dict[object, str] = {"int": "tokens", 2: "features", 3: "sequence", 4: "image", 5: "volume"}
 """What an input is, by its numbers and dimensions."""
 

@@ -11,7 +11,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from analyzer.networks.values import DType, Tensor
+from analyzer.networks.values import DType, Stuck, Tensor
+
+MAX_ELEMENTS = 1 << 48
 
 
 @dataclass(slots=True)
@@ -43,6 +45,8 @@ class Tape:
         is_grad = self.is_recording and dtype == "float" and any(part.needs_grad for part in tensors)
         full = any(part.is_full for part in tensors) if is_full is None else is_full
         made = Tensor(tuple(shape), dtype, is_grad=is_grad, is_full=full)
+        if made.elements > MAX_ELEMENTS:
+            raise Stuck("a tensor of an absurd size")
         self.widest = max(self.widest, made.elements)
         return made
 

@@ -27,6 +27,7 @@ class Globals:
         self._stars: list[ir.ImportFrom] = []
         self._values: dict[str, object] = {}
         self._open: set[str] = set()
+        self._absent: set[str] = set()
         self._index(body)
 
     def _index(self, body: ir.Block) -> None:
@@ -49,7 +50,7 @@ class Globals:
             return self._values[name]
         if name in self._bodies:
             if name in self._open:
-                return Missing(f"`{name}` is defined by itself", self.path)
+                return Missing(f"`{name}` is defined by itself")
             self._open.add(name)
             try:
                 found = self._value(name)
@@ -57,15 +58,22 @@ class Globals:
                 self._open.discard(name)
             self._values[name] = found
             return found
+        if name in self._absent:
+            return MISSING
+        self._absent.add(name)  # until it is found: modules may import everything from each other
         for star in self._stars:
             target = self.world.module(star.module, self.path, star.level)
             found = target.find(name) if target is not None else MISSING
             if found is not MISSING:
+                self._values[name] = found
                 return found
         if self.prefix:
             return MISSING
-        if any(self.world.module(star.module, self.path, star.level) is None for star in self._stars):
-            return Missing(f"`{name}` comes from a module that is not in the repository", self.path)
+        for star in self._stars:
+            if self.world.module(star.module, self.path, star.level) is None:
+                reason = f"`{name}` comes from a module that is not in the repository"
+                self._values[name] = Missing(reason, self.path, star.at)
+                return self._values[name]
         return MISSING
 
     def _value(self, name: str) -> object:

@@ -220,15 +220,42 @@ d = torch.optim.Adam(D.parameters())
     assert [each.params for each in networks(tree, "train.py")] == [2080 + 25872, 25120 + 33]
 
 
+NEST = "a = [1]\nb = [1]\nfor i in range(64):\n    a = [a, a]\n    b = [b, b]\n"
+BIG = "l = [0] * 4096\nfor i in range(4):\n    l = l + l\n"
 HOSTILE = {
     "doubling lists": "x = [1]\nfor _ in range(200):\n    x = x + x\nself.a = nn.Linear(len(x), 1)",
     "doubling by extend": "x = [1]\nfor _ in range(200):\n    x.extend(x)\nself.a = nn.Linear(len(x), 1)",
+    "a method that is kept": "x = [1]\ngrow = x.extend\nfor _ in range(60):\n    grow(x)",
+    "doubling by slices": "x = [1]\nfor _ in range(60):\n    x[len(x):] = x\nself.a = nn.Linear(len(x), 1)",
     "towers of powers": "n = 9\nfor _ in range(50):\n    n = n ** n\nself.a = nn.Linear(n, 1)",
     "an endless loop": "while True:\n    pass",
     "an absurd layer": "self.a = nn.Linear(10 ** 9, 10 ** 9)",
     "itself": "self.a = Net()",
     "long strings": "s = 'a'\nfor _ in range(200):\n    s = s + s\nself.a = nn.Linear(len(s), 1)",
     "nested loops": "for a in range(4000):\n    for b in range(4000):\n        c = a * b",
+    "shared lists compared": f"{NEST}c = a == b",
+    "shared lists as text": NEST + "c = f'{a}' + str(b)",
+    "shared lists as a name": f"{NEST}c = getattr(self, a)",
+    "shared lists copied": f"import copy\n{NEST}c = copy.deepcopy(a)",
+    "shared tuples as keys": "t = (1,)\nfor i in range(64):\n    t = (t, t)\nd = {t: 1}",
+    "rounding far": "self.a = nn.Linear(round(5, -10 ** 9), 1)",
+    "sums of lists": f"{BIG}c = sum([l] * 4096, [])",
+    "chains of lists": f"import itertools\n{BIG}c = list(itertools.chain(*[l] * 4096))",
+    "sums of sums": f"import numpy as np\n{BIG}c = np.cumsum(l)",
+    "membership": f"{BIG}while True:\n    c = 1 in l",
+    "copies": f"{BIG}while True:\n    c = l.copy()",
+    "repeated lists": "import operator\nc = operator.mul([0] * 4096, 2 ** 30)",
+    "parts of a slice": "x = [1, 2, 3]\nx[::2] = [1]\nself.a = nn.Linear(len(x), 1)",
+    "a weight of one dimension": "self.a = nn.Linear(8, 8)\nself.a.weight = nn.Parameter(torch.zeros(5))",
+    "a flat convolution": "self.a = nn.Conv2d(3, 8, 3)\nself.a.weight = nn.Parameter(torch.zeros(5, 5))",
+}
+PASSES = {
+    "a step of nothing": "return self.fc(x)[:, ::0]",
+    "shapes beyond counting": "x = x.repeat(1, 2 ** 40).repeat(1, 2 ** 40)\nreturn x[:, 1:]",
+    "an absurd index": f"return x[0x{'f' * 6000}]",
+    "squares of sizes": "y = torch.arange(1000)\nfor i in range(60):\n    y = torch.outer(y, y).flatten()\nreturn y",
+    "joined to itself": "y = x\nfor i in range(600):\n    y = torch.cat([y] * 4096, 1)\nreturn y + torch.zeros(3, 5)",
+    "very many results": "l = [x] * 4096\nfor i in range(3):\n    l = [l] * 4096\nreturn l",
 }
 
 
@@ -238,3 +265,38 @@ def test_hostile_constructors_end_soon_with_a_reason(init: str) -> None:
     found = net(init, "return x")
     assert time.process_time() - begin < 20
     assert found.gaps or not found.passes or found.params < 10**6
+    assert "bug in Preflight" not in str(found)
+
+
+@pytest.mark.parametrize("forward", PASSES.values(), ids=PASSES)
+def test_hostile_forward_passes_end_soon_with_a_reason(forward: str) -> None:
+    begin = time.process_time()
+    found = net("self.fc = nn.Linear(8, 8)", forward)
+    assert time.process_time() - begin < 20
+    assert found.params == 72
+    assert "bug in Preflight" not in str(found)
+
+
+GETTING = {
+    "raises": "@property\n    def forward(self):\n        raise ValueError",
+    "asks itself": "@property\n    def forward(self):\n        return self.forward",
+    "is its own": "forward = Net.forward",
+}
+
+
+@pytest.mark.parametrize("forward", GETTING.values(), ids=GETTING)
+def test_a_forward_pass_that_cannot_be_had_is_a_reason(forward: str) -> None:
+    body = "def __init__(self):\n        super().__init__()\n        self.fc = nn.Linear(8, 8)\n    "
+    found = one(f"class Net(nn.Module):\n    {body}{forward}\n{TRAIN}")
+    assert (found.params, found.passes) == (72, ())
+    assert found.problem is not None
+    assert "bug in Preflight" not in str(found)
+
+
+def test_modules_that_import_everything_from_each_other_are_looked_through_once() -> None:
+    files = {f"{kind}{i}": f"from m{i + 1} import *\nfrom n{i + 1} import *\n" for i in range(30) for kind in "mn"}
+    begin = time.process_time()
+    text = "from m0 import *\nclass Net(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+    text += f"        self.fc = nn.Linear(nowhere, 8)\n    def forward(self, x):\n        return self.fc(x)\n{TRAIN}"
+    assert one(text, **files).gaps
+    assert time.process_time() - begin < 20
