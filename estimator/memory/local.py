@@ -17,10 +17,18 @@ def kept(setup: Setup) -> Term:
     per_sample += one.indices * _INDEX_BYTES + one.masks
     shape = "x".join(map(str, one.shape))
     formula = f"{setup.micro_batch} samples of {shape} x {per_sample:,} B ({one.kept:,} numbers, masks, indices)"
-    must = setup.micro_batch * one.operands * size
+    return Term("saved activations", setup.micro_batch * per_sample, setup.micro_batch * _must(setup), formula, SOURCE)
+
+
+def _must(setup: Setup) -> int:
+    """Bytes per sample that no run can do without. Eager torch keeps what its derivative formulas name, in 16 bits at
+    least; a compiler may compute all but the operands of trained matmuls again."""
+    one, size = _pass(setup), setup.compute_bytes
     if setup.checkpointing != "none":
-        must = 0  # which parts are computed again is the repository's own choice
-    return Term("saved activations", setup.micro_batch * per_sample, must, formula, SOURCE)
+        return 0  # which parts are computed again is the repository's own choice
+    if setup.is_compiled:
+        return one.operands * size
+    return one.kept * size + one.indices * _INDEX_BYTES + one.masks
 
 
 def weight_copies(setup: Setup) -> Term:
@@ -52,7 +60,8 @@ def working(setup: Setup) -> Term:
 def passing(setup: Setup) -> Term:
     """Input and output of the widest operation of a forward pass."""
     total = 2 * setup.micro_batch * _pass(setup).widest * setup.compute_bytes
-    return Term("tensors in flight", total, total // 4, "input and output of the widest operation", SOURCE)
+    must = 0 if setup.is_training else total // 4  # in training they may be among what is saved
+    return Term("tensors in flight", total, must, "input and output of the widest operation", SOURCE)
 
 
 def _pass(setup: Setup) -> Pass:

@@ -74,6 +74,30 @@ def test_a_larger_crop_no_longer_fits() -> None:
     assert result.peak.floor > result.targets[0].usable_bytes  # type: ignore[operator]
 
 
+def test_what_eager_torch_keeps_is_in_the_floor() -> None:
+    script = SCRIPT.replace("SIDE", "1024")
+    result = estimate(on(run_of(script), "T4"))
+    kept = 16 * 4 * 1024 * 1024 * (3 + 64 + 64)  # 8.2 GiB
+    assert result.peak is not None
+    assert kept < result.peak.floor < 1.2 * kept
+    assert 2 * kept < estimate(on(run_of(script.replace("batch_size=16", "batch_size=32")), "T4")).peak.floor  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("model = Net().cuda()", "model = torch.compile(Net().cuda())"),
+        ("    nn.functional", "    with torch.autograd.graph.save_on_cpu(): nn.functional"),
+    ],
+)
+def test_what_a_compiler_or_a_hook_may_drop_is_not(old: str, new: str) -> None:
+    script = SCRIPT.replace("SIDE", "1024")
+    plain, other = (estimate(on(run_of(text), "T4")).peak for text in (script, script.replace(old, new)))
+    assert plain is not None
+    assert other is not None
+    assert other.floor < plain.floor
+
+
 def test_a_size_that_nobody_wrote_is_not_called_a_fit() -> None:
     run = run_of(SCRIPT.replace("transforms.RandomCrop(SIDE), ", "").replace("batch_size=16", "batch_size=64"))
     result = estimate(on(run, "T4"))
