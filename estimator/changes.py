@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from analyzer.errors import InputError
+from estimator import hardware
 from estimator.runconfig import RunConfig
 from estimator.sourced import Origin, Sourced, Unknown
 
@@ -18,6 +20,7 @@ SAME_TRAINING = frozenset(range(6))  # efforts: the same parameters, in the same
 MORE_HARDWARE = 6  # the same training on more GPUs; beyond, other parameters or other arithmetic
 OTHER_TRAINING = frozenset((7, 8, 9))
 _SHARDED_STATE = frozenset({"fsdp", "zero3"})
+_A_BASE = {"bf16": "a bf16 base", "fp16": "an fp16 base"}
 _PURE_16_BIT = frozenset({"pure-bf16", "pure-fp16", "bf16-master", "fp16-master"})
 
 
@@ -109,9 +112,19 @@ def _sharding(run: RunConfig) -> Iterator[Change]:
 
 
 def _precision(run: RunConfig) -> Iterator[tuple[Change, ...]]:
-    if (value_of(run.method) or "full") == "full" and value_of(run.precision) not in _PURE_16_BIT:
+    is_full = (value_of(run.method) or "full") == "full"
+    if is_full and value_of(run.precision) not in _PURE_16_BIT and _half(run) == "bf16":
         words = "hold weights, gradients and optimizer state in bf16"
-        yield (Change("precision", 7, words, "less exact updates; needs a GPU with bf16", {"precision": "pure-bf16"}),)
+        yield (Change("precision", 7, words, "less exact updates", {"precision": "pure-bf16"}),)
+
+
+def _half(run: RunConfig) -> str:
+    """The 16-bit format that every card in question computes in; without a card, what recent ones do."""
+    try:
+        cards = [card for name in value_of(run.gpu) or () for card in hardware.find(name)]
+    except InputError:
+        return "bf16"
+    return "bf16" if all(card.has_bf16 for card in cards) else "fp16"
 
 
 def _adapters(run: RunConfig) -> Iterator[Change]:
@@ -119,10 +132,11 @@ def _adapters(run: RunConfig) -> Iterator[Change]:
     method, rank = value_of(run.method) or "full", value_of(run.lora_rank) or 16
     if value_of(run.quantization) is not None or value_of(run.network) is not None:
         return  # adapters are for the projections of published transformers
-    edit: dict[str, Any] = {"lora_rank": rank, "precision": "pure-bf16"}
+    half = _half(run)
+    edit: dict[str, Any] = {"lora_rank": rank, "precision": f"pure-{half}"}
     if method == "full":
         edit["lora_targets"] = ("q_proj", "v_proj")
-        yield Change("method", 8, f"train LoRA adapters (rank {rank}) on a bf16 base", "only adapters learn",
+        yield Change("method", 8, f"train LoRA adapters (rank {rank}) on {_A_BASE[half]}", "only adapters learn",
                      {**edit, "method": "lora"})  # fmt: skip
     if method in ("full", "lora"):
         yield Change("method", 9, f"QLoRA: nf4 base weights and LoRA adapters (rank {rank})",
@@ -132,8 +146,9 @@ def _adapters(run: RunConfig) -> Iterator[Change]:
 
 def _inference(run: RunConfig) -> Iterator[tuple[Change, ...]]:
     if value_of(run.precision) in ("fp32", None):
-        yield (Change("precision", 1, "load the weights in bf16", "needs a GPU with bf16",
-                      {"precision": "pure-bf16"}),)  # fmt: skip
+        half = _half(run)
+        yield (Change("precision", 1, f"load the weights in {half}", "less exact numbers",
+                      {"precision": f"pure-{half}"}),)  # fmt: skip
     batch = value_of(run.micro_batch) or 1
     smaller = [batch // 2**power for power in range(1, 21) if batch // 2**power >= 1]
     yield tuple(Change("batch", 2, f"batch {size}", "less throughput", {"micro_batch": size}) for size in smaller)

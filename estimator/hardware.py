@@ -12,7 +12,17 @@ from analyzer.errors import InputError
 from estimator.tables import number, rows
 from estimator.units import GIB, MIB
 
-_CARD_COLUMNS = ("name", "aliases", "vendor", "architecture", "advertised_gb", "total_memory_gib", "supported", "notes")
+_CARD_COLUMNS = (
+    "name",
+    "aliases",
+    "vendor",
+    "architecture",
+    "compute_capability",
+    "advertised_gb",
+    "total_memory_gib",
+    "supported",
+    "notes",
+)
 _INSTANCE_COLUMNS = (
     "provider",
     "instance_type",
@@ -27,6 +37,7 @@ _INSTANCE_COLUMNS = (
 _DRIVER_RESERVE = 0.006
 """Share of the host-reported MiB that PyTorch does not see: 0.55 of 79.65 GiB (H100), 0.60 of 140.40 (H200), 0.85 of
 80.00 (A100), 0.71 of 179.06 (B200), 0.57 of 44.99 (L40S), 0.35 of 23.99 (RTX 4090)."""
+_FIRST_WITH_BF16 = 8.0  # CUDA programming guide, "arithmetic instructions"
 _NOMINAL_RESERVE = (
     0.02  # where only the label is known: A100-40 39.49, A30 23.50; ECC cards lose more and have own rows
 )
@@ -41,6 +52,8 @@ class Card:
     usable_bytes: int | None
     count: int = 1
     is_supported: bool = True
+    has_bf16: bool = True
+    """Whether it computes in bfloat16: NVIDIA's do from compute capability 8.0 on."""
     note: str = ""
     instance: str = ""
     provider: str = ""
@@ -173,6 +186,7 @@ def _catalog() -> _Catalog:
             name=row["name"], architecture=row["architecture"], note=row["notes"],
             usable_bytes=_usable(row) if row["supported"] != "unified" else None,
             is_supported=row["supported"] == "yes",
+            has_bf16=(number(row, "compute_capability") or _FIRST_WITH_BF16) >= _FIRST_WITH_BF16,
         )  # fmt: skip
         cards[card.name] = card
         for alias in _aliases(row):

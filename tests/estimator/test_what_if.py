@@ -44,3 +44,19 @@ def test_a_changed_input_says_what_it_overrides() -> None:
 def test_a_value_that_no_run_can_have_is_refused(edit: dict[str, Any]) -> None:
     with pytest.raises(InputError):
         what_if({"model": "gpt2", "micro_batch": 4, "gpu": "T4"}, edit)
+
+
+@pytest.mark.parametrize(("card", "half"), [("V100", "fp16"), ("A10G", "bf16"), ("L4", "bf16")])
+def test_weights_are_offered_in_the_half_precision_that_the_card_has(card: str, half: str) -> None:
+    run = {"model": "mistralai/Mistral-7B-v0.1", "micro_batch": 1, "seq_len": 512, "precision": "fp32", "task": "infer"}
+    found = estimate(RunConfig.from_document({**run, "gpu": card}, Origin("test"))).to_json()["suggestions"]
+    (offered,) = (item for item in found if item["change"] == f"load the weights in {half}")
+    assert offered["edit"] == {"precision": f"pure-{half}"}
+
+
+@pytest.mark.parametrize("card", ["T4", "V100", "g4dn.xlarge"])
+def test_no_training_in_bf16_is_offered_to_a_card_without_it(card: str) -> None:
+    run = {"model": "gpt2-xl", "micro_batch": 8, "seq_len": 1024, "precision": "fp32", "gpu": card}
+    found = estimate(RunConfig.from_document(run, Origin("test"))).to_json()["suggestions"]
+    assert found
+    assert "bf16" not in json.dumps(found)
