@@ -11,6 +11,7 @@ from estimator.memory import candidates
 from estimator.memory.interval import Computed, compute, outlook
 from estimator.models.choose import ModelChoice, choose_model
 from estimator.report import Estimate, InputLine, Interval, ModelAnswer, TargetAnswer, Verdict
+from estimator.room import reason, roomy_bytes
 from estimator.runconfig import NOT_GIVEN, NOT_SAID, UNSET, RunConfig
 from estimator.sourced import Origin, Sourced, Unknown
 from estimator.units import GIB, MAX_MEMORY
@@ -42,7 +43,9 @@ def estimate(run: RunConfig, *, with_suggestions: bool = True) -> Estimate:
             *reasons,
             f"at least {least / GIB:.2f} GiB for the parameters that are known, whatever the rest needs",
         )
-    answers = tuple(_answer(card, computed, run, least) for card in cards)
+    roomy = roomy_bytes(run, model, _architecture(cards))
+    answers = tuple(_answer(card, computed, run, least, roomy) for card in cards)
+    reasons += _cramped(run, model, cards, computed, answers)
     verdict = overall([answer.verdict for answer in answers])
     result = Estimate(
         verdict=verdict,
@@ -65,19 +68,22 @@ def _glance(run: RunConfig) -> tuple[int, bool] | None:
     cards, model = targets(run), choose_model(run)
     if not model.readings:
         return None
-    point, high = outlook(candidates.choices(run, model.readings), cards[0].architecture if cards else "")
+    point, high = outlook(candidates.choices(run, model.readings), _architecture(cards))
     usable = [card.usable_bytes if card.is_supported else None for card in cards]
-    return point, bool(usable) and all(item is not None and high <= item for item in usable)
+    least = min((item or 0 for item in usable), default=0)
+    return point, high <= least and roomy_bytes(run, model, _architecture(cards)) <= least
 
 
 def _look(run: RunConfig) -> tuple[Interval, Verdict] | None:
     """Peak and overall verdict alone, for comparing runs; None where there is no number."""
     cards = targets(run)
-    computed = computed_peak(run, choose_model(run), cards)
+    model = choose_model(run)
+    computed = computed_peak(run, model, cards)
     if computed is None:
         return None
     usable = [card.usable_bytes if card.is_supported else None for card in cards]
-    return computed.occupied, overall([verdict_for(computed.occupied, item) for item in usable])
+    roomy = roomy_bytes(run, model, _architecture(cards))
+    return computed.occupied, overall([verdict_for(computed.occupied, item, roomy) for item in usable])
 
 
 def targets(run: RunConfig) -> tuple[hardware.Card, ...]:
@@ -106,7 +112,7 @@ def computed_peak(run: RunConfig, model: ModelChoice, cards: tuple[hardware.Card
     if not model.readings:
         return None
     found = candidates.choices(run, model.readings)
-    computed = compute(found, cards[0].architecture if cards else "")
+    computed = compute(found, _architecture(cards))
     if computed.occupied.high > _MAX_BYTES:
         raise InputError("the inputs multiply to more than 1 PiB: check micro_batch, seq_len and params")
     return computed
@@ -117,14 +123,32 @@ def least_bytes(run: RunConfig, model: ModelChoice, cards: tuple[hardware.Card, 
     if model.least is None:
         return None
     found = candidates.choices(run, (model.least,))
-    return compute(found, cards[0].architecture if cards else "").occupied.floor
+    return compute(found, _architecture(cards)).occupied.floor
 
 
-def _answer(card: hardware.Card, computed: Computed | None, run: RunConfig, least: int | None) -> TargetAnswer:
+def _cramped(
+    run: RunConfig, model: ModelChoice, cards: tuple[hardware.Card, ...], computed: Computed | None,
+    answers: tuple[TargetAnswer, ...],
+) -> tuple[str, ...]:  # fmt: skip
+    """Why a card that the interval fits on is not said to fit."""
+    for answer in answers:
+        usable = answer.usable_bytes
+        if computed and answer.verdict == "borderline" and usable is not None and computed.occupied.high <= usable:
+            return (reason(run, model, _architecture(cards), usable),)
+    return ()
+
+
+def _architecture(cards: tuple[hardware.Card, ...]) -> str:
+    return cards[0].architecture if cards else ""
+
+
+def _answer(
+    card: hardware.Card, computed: Computed | None, run: RunConfig, least: int | None, roomy: int
+) -> TargetAnswer:
     usable = card.usable_bytes if card.is_supported else None
     gpus = run.num_gpus.value
     count = gpus if not isinstance(gpus, Unknown) else card.count
-    verdict = verdict_for(computed.occupied if computed else None, usable)
+    verdict = verdict_for(computed.occupied if computed else None, usable, roomy)
     if least is not None and usable is not None and least > usable:
         verdict = "exceeds"
     return TargetAnswer(card.label, count, usable, verdict)

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from estimator import hardware
 from estimator.changes import value_of
 from estimator.estimation import estimate
 from estimator.report import Estimate, Interval
+from estimator.room import largest
 from estimator.runconfig import UNSET, RunConfig
 from estimator.sourced import Origin, Sourced
 
 _ORIGIN = Origin("what fits")
 _MAX_TRIED = 200
 """Kinds of card that are estimated, the cheapest first: a run that fits none of them fits nothing."""
-_MAX_BATCH = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,17 +108,5 @@ def _offer(run: RunConfig, card: hardware.Card, peak: Interval) -> Offer:
         region=card.region,
         priced=card.priced,
         peak=peak,
-        largest_micro_batch=_largest(fits, value_of(run.micro_batch) or 1),
+        largest_micro_batch=largest(fits, value_of(run.micro_batch) or 1),
     )
-
-
-def _largest(fits: Callable[[int], bool], start: int) -> int | None:
-    """The largest number up to `_MAX_BATCH` that fits, by doubling and halving; None where not even 1 does."""
-    low, high = 0, max(1, min(start, _MAX_BATCH))
-    while high <= _MAX_BATCH and fits(high):
-        low, high = high, 2 * high
-    high = min(high, _MAX_BATCH + 1)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return low or None

@@ -7,13 +7,16 @@ from collections.abc import Collection
 from estimator.report import Interval, Verdict
 
 
-def verdict_for(peak: Interval | None, usable_bytes: int | None) -> Verdict:
-    """fits: even the high end; exceeds: even the floor; borderline: between; unknown: no number or no target."""
+def verdict_for(peak: Interval | None, usable_bytes: int | None, roomy_bytes: int = 0) -> Verdict:
+    """fits: even the high end; exceeds: even the floor; borderline: between; unknown: no number or no target.
+
+    `roomy_bytes` must fit too: the high end with what nobody wrote taken generously.
+    """
     if peak is None or usable_bytes is None:
         return "unknown"
     if peak.floor > usable_bytes:
         return "exceeds"
-    return "fits" if peak.high <= usable_bytes else "borderline"
+    return "fits" if max(peak.high, roomy_bytes) <= usable_bytes else "borderline"
 
 
 def overall(verdicts: Collection[Verdict]) -> Verdict:

@@ -193,3 +193,15 @@ def test_the_cheapest_instance_that_fits_is_named_with_its_price() -> None:
 def test_a_run_that_fits_gets_no_advice() -> None:
     document = answer("H200", "--model", "gpt2", "--micro-batch", "1", "--seq-len", "128")
     assert (document["verdict"], document["suggestions"]) == ("fits", [])
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"), [({}, "borderline"), ({"micro_batch": 4}, "fits"), ({"task": "infer"}, "fits")]
+)
+def test_a_training_run_of_unknown_micro_batch_fits_only_if_one_that_is_not_small_does(
+    words: dict[str, object], expected: str
+) -> None:
+    run = {"model": "bert-base-uncased", "seq_len": 512, "precision": "fp32", "gpu": "T4", **words}
+    result = estimate(RunConfig.from_document(run, Origin("test")))
+    assert result.verdict == expected
+    assert any("no micro-batch is known: up to" in reason for reason in result.reasons) == (expected == "borderline")
