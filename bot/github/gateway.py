@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from typing import Any
 from urllib.parse import quote
 
 from bot.core.gate import Check
@@ -26,6 +24,7 @@ from bot.github.gate import memory_check
 from bot.github.limits import PATIENCE, Throttle
 from bot.github.owner import OwnerDefaults, OwnerFile
 from bot.github.people import Contributors
+from bot.github.pulls import PullInfo, from_rest
 from bot.github.retry import Api
 from bot.github.reviews import Conversation
 from bot.github.talk import Talks
@@ -37,33 +36,6 @@ from bot.store import HOUR, Client, Keys
 
 MAX_FILES = 3_000
 """GitHub lists no more files of a pull request."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PullInfo:
-    """``GET /pulls/{n}``, as much as we read of it.
-
-    `num_files` is GitHub's count, also beyond what it lists; `num_comments` are those of the conversation. Where GitHub
-    leaves a number of comments out there may be some.
-    """
-
-    number: int
-    author: str
-    title: str
-    is_draft: bool
-    is_open: bool
-    base_ref: str
-    base_sha: str
-    head_sha: str
-    num_files: int
-    num_comments: int
-    num_review_comments: int
-    full_name: str
-    web_url: str
-    head_ref: str
-    head_full_name: str | None
-    """The repository of the branch; None when the fork is gone."""
-    default_branch: str
 
 
 class Gateway:
@@ -102,7 +74,7 @@ class Gateway:
         self.threads = Threads(self._api, self._repo, credentials.login)
         self.comparisons = Comparisons(self._api, client, keys, repo_id=repo_id, repo=self._repo)
         self.contents = Contents(self._api, client, keys, repo_id=repo_id, full_name=full_name)
-        self.talks = Talks(self._api, full_name, credentials.login)
+        self.talks = Talks(self._api, full_name)
         self.people = Contributors(self._api, self._repo)
         self._permissions: dict[str, str] = {}
         self._repo_id, self._installation_id = repo_id, installation_id
@@ -136,7 +108,7 @@ class Gateway:
 
     def pull(self, number: int) -> PullInfo:
         """Raises `NotFound` where there is no such pull request."""
-        return _pull(self._api.get(f"{self._repo}/pulls/{number}"))
+        return from_rest(self._api.get(f"{self._repo}/pulls/{number}"))
 
     def sealed(self, ledger: Ledger, number: int) -> str:
         """The hidden comment that holds the ledger of a pull request of this repository."""
@@ -189,25 +161,3 @@ class Gateway:
             except NotFound:
                 self._permissions[login] = "none"
         return self._permissions[login]
-
-
-def _pull(document: Mapping[str, Any]) -> PullInfo:
-    base, head = document["base"], document["head"]
-    return PullInfo(
-        number=int(document["number"]),
-        author=str((document.get("user") or {}).get("login", "ghost")),
-        title=str(document["title"]),
-        is_draft=bool(document.get("draft")),
-        is_open=document["state"] == "open",
-        base_ref=str(base["ref"]),
-        base_sha=str(base["sha"]),
-        head_sha=str(head["sha"]),
-        num_files=int(document.get("changed_files", 0)),
-        num_comments=int(document.get("comments", 1)),
-        num_review_comments=int(document.get("review_comments", 1)),
-        full_name=str(base["repo"]["full_name"]),
-        web_url=str(document["html_url"]).split(f"/{base['repo']['full_name']}/")[0],
-        head_ref=str(head["ref"]),
-        head_full_name=str(head["repo"]["full_name"]) if head.get("repo") else None,
-        default_branch=str(base["repo"].get("default_branch", "")),
-    )

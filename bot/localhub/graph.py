@@ -114,8 +114,15 @@ class PullRequest:
         self._hub, self._caller, self._pull = hub, caller, pull
         self.id, self.databaseId, self.number, self.title = f"PR_{pull.id}", pull.id, pull.number, pull.title
         self.state = "MERGED" if pull.merged_at else pull.state.upper()
-        self.isDraft, self.headRefOid, self.baseRefOid = pull.is_draft, pull.head_sha, pull.base_sha
-        self.author = _actor(pull.author)
+        self.isDraft, self.author = pull.is_draft, _actor(pull.author)
+        self.headRefOid, self.headRefName = pull.head_sha, pull.head_ref
+        self.baseRefOid, self.baseRefName = pull.base_sha, pull.base_ref
+        self.headRepository = RepositoryNode(hub, caller, pull.head_repo) if pull.head_repo else None
+        self.url = hub.urls.web(f"/{pull.repo.full_name}/pull/{pull.number}")
+
+    def changedFiles(self, info: Any) -> int:  # noqa: N802 - GraphQL's name
+        """How many files differ from the merge base."""
+        return len(self._hub.files(self._pull))
 
     def reviewThreads(  # noqa: N802 - GraphQL's name
         self, info: Any, first: int | None = None, after: str | None = None, last: int | None = None, before: Any = None
@@ -141,6 +148,7 @@ class RepositoryNode:
         self._hub, self._caller, self._repo = hub, caller, repo
         self.id, self.databaseId = f"R_{repo.id}", repo.id
         self.name, self.nameWithOwner = repo.name, repo.full_name
+        self.defaultBranchRef = {"id": f"REF_{repo.id}", "name": repo.default_branch}
 
     def object(self, info: Any, expression: str | None = None, oid: str | None = None) -> Any:
         """A git object by its id or by an expression such as ``main:train.py``."""
@@ -205,8 +213,8 @@ class Query:
         return {key: found[key] for key in ("limit", "remaining", "used")} | {"cost": 1, "resetAt": str(found["reset"])}
 
     def viewer(self, info: Any) -> Any:
-        """Who asks."""
-        return _actor(self._caller.account)
+        """Who asks. Here alone an app's login has its suffix."""
+        return {**_actor(self._caller.account), "login": self._caller.account.login}
 
     def minimizeComment(self, info: Any, input: dict[str, Any]) -> Any:  # noqa: N802, A002
         """Hide a comment, with a reason."""

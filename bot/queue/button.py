@@ -7,7 +7,8 @@ from typing import Any
 from bot import intents
 from bot.core.buttons import command_of
 from bot.core.external_id import parse_external_id
-from bot.github.gateway import Gateway, PullInfo
+from bot.github.gateway import Gateway
+from bot.github.pulls import PullInfo
 from bot.intents import CheckPush, PressButton, ReviewPull
 from bot.queue.command import answered, execute, is_once_too_often, refused, say
 from bot.queue.desk import AnswerPlace, Desk

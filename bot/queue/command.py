@@ -25,7 +25,8 @@ from bot.core.ledger import Ledger
 from bot.core.thread import thread_finding
 from bot.errors import InputError, Unavailable
 from bot.github.errors import Refused
-from bot.github.gateway import Gateway, PullInfo
+from bot.github.gateway import Gateway
+from bot.github.pulls import PullInfo
 from bot.intents import RunCommand
 from bot.queue.acts import carry_out
 from bot.queue.desk import AnswerPlace, Desk

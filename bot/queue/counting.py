@@ -7,7 +7,8 @@ import time
 
 from bot.core.tally import tally
 from bot.github.errors import Refused
-from bot.github.gateway import Gateway, PullInfo
+from bot.github.gateway import Gateway
+from bot.github.pulls import PullInfo
 from bot.intents import ClosePull
 from bot.queue.memory import remembered
 from bot.queue.room import Room

@@ -6,7 +6,8 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from bot.github.gateway import Gateway, PullInfo
+from bot.github.gateway import Gateway
+from bot.github.pulls import PullInfo
 from bot.queue.room import Room
 from bot.render import limits
 from bot.store import DAY

@@ -13,7 +13,8 @@ from bot.errors import InputError
 from bot.github.auth import AppCredentials
 from bot.github.checks import CheckRun
 from bot.github.errors import Gone, Refused
-from bot.github.gateway import Gateway, PullInfo
+from bot.github.gateway import Gateway
+from bot.github.pulls import PullInfo
 from bot.intents import CheckPush, ClosePull, DropTokens, MergeGroup, Rerun, ReviewPull
 from bot.queue.counting import count_closed
 from bot.queue.endings import CANCELLED, DRAFT, SKIPPED, end, ending

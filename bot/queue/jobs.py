@@ -135,7 +135,7 @@ def _review(room: Room, gateway: Gateway, record: Record, log: Logbook) -> None:
             record = replace(record, runs=_start_runs(room, gateway, record))
         check_commit(room, gateway, record, log)
         return
-    pull = gateway.pull(record.number)
+    pull, memory = recall(gateway, record.number)
     if not pull.is_open:
         _conclude(room, gateway, record, ending(CANCELLED, "The pull request is closed"))
         return
@@ -145,7 +145,6 @@ def _review(room: Room, gateway: Gateway, record: Record, log: Logbook) -> None:
         _other_head(room, gateway, record, pull.head_sha)
         return
     with log.stage("read"):
-        memory = recall(gateway, pull, record)
         given = read_pull(gateway, pull, repo_id=record.repo_id, generation=record.generation, ledger=memory.ledger)
     if not given.snapshot.is_draft:  # a draft's configuration is not read
         remember_wish(room, record.repo_id, given.config.on_failure)
@@ -155,8 +154,7 @@ def _review(room: Room, gateway: Gateway, record: Record, log: Logbook) -> None:
     if set(record.runs) < set(record.checks):
         record = replace(record, runs=_start_runs(room, gateway, record))
     with log.stage("publish"):
-        watch = Watch(lambda: room.is_superseded(record), lambda: room.is_flushed(record))
-        comments = publish(plan, record, gateway, watch, memory)
+        comments = publish(plan, record, gateway, Watch(lambda: room.is_superseded(record)))
     log.note(comments=comments, checks=",".join(check.conclusion for check in plan.checks))
     _count_plan(room, plan)
     reply_with_plan(gateway, record, plan, comments)

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from bot.core.ledger import Ledger
 from bot.core.lifecycle import with_threads
 from bot.core.seal import without_seal
-from bot.github.gateway import Gateway, PullInfo
+from bot.github.gateway import Gateway
+from bot.github.pulls import PullInfo
 from bot.github.talk import Talk
-from bot.queue.records import Record
 from bot.render import limits
 from bot.render.summary import SUMMARY_MARKER
 
@@ -22,11 +22,10 @@ class Memory:
     talk: Talk = field(default_factory=Talk)
 
 
-def recall(gateway: Gateway, pull: PullInfo, record: Record) -> Memory:
-    """The past of a pull request. Nothing is asked where nobody can have said anything."""
-    if is_first(record) and pull.num_review_comments == 0 and pull.num_comments == 0:
-        return Memory()
-    return remembered(gateway, pull.number, pull.head_sha, gateway.talks.read(pull.number))
+def recall(gateway: Gateway, number: int) -> tuple[PullInfo, Memory]:
+    """The pull request and its past, as both are at one moment. Raises `NotFound`."""
+    pull, talk = gateway.talks.with_pull(number)
+    return pull, remembered(gateway, number, pull.head_sha, talk)
 
 
 def remembered(gateway: Gateway, number: int, head_sha: str, talk: Talk) -> Memory:
@@ -36,11 +35,6 @@ def remembered(gateway: Gateway, number: int, head_sha: str, talk: Talk) -> Memo
     if opened.problem:
         ledger = replace(ledger, distrusted=f"At {head_sha[:12]} {opened.problem}")
     return Memory(ledger=with_threads(ledger, talk.threads), talk=talk)
-
-
-def is_first(record: Record) -> bool:
-    """Nobody of ours has looked at this pull request: GitHub's own count of comments can be trusted to be no older."""
-    return record.generation == 1 and record.tries + record.waits == 0
 
 
 def write_summary(gateway: Gateway, number: int, text: str, ledger: Ledger, memory: Memory) -> None:

@@ -12,7 +12,7 @@ from bot.core.lifecycle import thread_changes
 from bot.core.plan import Plan
 from bot.github.errors import Refused
 from bot.github.gateway import Gateway
-from bot.queue.memory import Memory, remembered, write_summary
+from bot.queue.memory import Memory, recall, write_summary
 from bot.queue.records import Record
 from bot.render.summary import all_clear
 
@@ -24,11 +24,10 @@ class Superseded(Exception):
 
 
 class Watch:
-    """Whether a review is still wanted. `is_superseded` and `is_flushed` ask Redis each time."""
+    """Whether a review is still wanted. `is_superseded` asks Redis each time."""
 
-    def __init__(self, is_superseded: Callable[[], bool], is_flushed: Callable[[], bool]) -> None:
+    def __init__(self, is_superseded: Callable[[], bool]) -> None:
         self._is_superseded = is_superseded
-        self.is_flushed = is_flushed
 
     def still_wanted(self) -> None:
         """Raises `Superseded`."""
@@ -36,20 +35,17 @@ class Watch:
             raise Superseded
 
 
-def publish(plan: Plan, record: Record, gateway: Gateway, watch: Watch, memory: Memory) -> int:
+def publish(plan: Plan, record: Record, gateway: Gateway, watch: Watch) -> int:
     """Review, threads, summary, checks, in this order. Returns the number of comments posted. Raises `Superseded`.
 
-    Everything may be done twice: what is there already is not written again. `memory` is what was there when this job
-    read the pull request; only who holds the publisher's lease writes there, and who decides something supersedes us
-    before it is written. Where Redis was flushed meanwhile there is no telling: then it is read again.
+    Everything may be done twice: what is there already is not written again. What is there is read here, under the
+    publisher's lease, without which nobody of ours writes.
     """
     with gateway.publishing():
         watch.still_wanted()
-        pull = gateway.pull(record.number)
+        pull, memory = recall(gateway, record.number)
         if pull.head_sha != plan.head_sha or not pull.is_open:
             raise Superseded
-        if watch.is_flushed():
-            memory = remembered(gateway, record.number, plan.head_sha, gateway.talks.read(record.number))
         posted = _review(plan, record, gateway, watch, memory)
         if plan.posted is not None:
             ledger = published(memory.ledger, plan.posted, plan.head_sha)

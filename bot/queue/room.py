@@ -59,10 +59,6 @@ class Room:
     def is_superseded(self, record: Record) -> bool:
         return record.number > 0 and self.claims.generation(record.repo_id, record.number) > record.generation
 
-    def is_flushed(self, record: Record) -> bool:
-        """Redis has lost what this review was queued with: its generation says nothing any more."""
-        return self.claims.generation(record.repo_id, record.number) != record.generation
-
     @property
     def limits(self) -> Limits:
         return Limits(wall_seconds=self.settings.times.child_wall)

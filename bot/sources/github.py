@@ -17,7 +17,8 @@ from bot.core.ledger import Ledger
 from bot.core.review_input import MemoryTree, ReviewInput
 from bot.github.comparisons import rebuild
 from bot.github.contents import Contents, Entry, Listing
-from bot.github.gateway import Gateway, PullInfo
+from bot.github.gateway import Gateway
+from bot.github.pulls import PullInfo
 from bot.sources.base import ChangedFile, PullSnapshot
 from bot.sources.launch_paths import CONFIG_SUFFIXES, named_configs, starting_points
 from bot.sources.settled import read_config

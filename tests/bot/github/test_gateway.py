@@ -15,7 +15,8 @@ from bot.core.plan import Annotation, CheckOutcome, ReviewComment
 from bot.errors import InputError, Unavailable
 from bot.github.contents import BATCH, Entry, blob_id
 from bot.github.errors import BadCredentials, Forbidden, GitHubDown, Invalid, RateLimited
-from bot.github.gateway import Gateway, PullInfo
+from bot.github.gateway import Gateway
+from bot.github.pulls import PullInfo
 from bot.redact import redact
 from bot.sources.base import ChangedFile
 from bot.store import Keys

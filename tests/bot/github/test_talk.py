@@ -11,7 +11,7 @@ import responses
 
 from bot.core.ledger import Ignored, Ledger
 from bot.core.lifecycle import Thread, ThreadChange
-from bot.github.errors import Refused
+from bot.github.errors import NotFound, Refused
 from bot.github.gateway import Gateway
 from bot.queue.memory import Memory, write_summary
 from bot.render.summary import SUMMARY_MARKER
@@ -31,6 +31,27 @@ def thread(name: str, *comments: dict[str, Any], num: int | None = None, **more:
     return plain | {"comments": shown} | more
 
 
+PULL = {
+    "number": 1,
+    "title": "Train",
+    "state": "OPEN",
+    "isDraft": False,
+    "url": "https://github.test/acme/training/pull/1",
+    "changedFiles": 3,
+    "author": {"__typename": "Bot", "login": "dependabot"},
+    "baseRefName": "main",
+    "baseRefOid": "b" * 40,
+    "headRefName": "feature",
+    "headRefOid": "a" * 40,
+    "headRepository": None,
+}
+
+
+def shown(pull: dict[str, Any] | None) -> dict[str, Any]:
+    about = {"nameWithOwner": "acme/training", "defaultBranchRef": {"name": "main"}}
+    return {"data": {"viewer": {"login": "preflight[bot]"}, "repository": {**about, "pullRequest": pull}}}
+
+
 def answer_with(github: responses.RequestsMock, answer: Callable[[dict[str, Any]], Any]) -> list[dict[str, Any]]:
     asked: list[dict[str, Any]] = []
 
@@ -46,14 +67,15 @@ def pages(*found: dict[str, list[Any]]) -> Callable[[dict[str, Any]], Any]:
     """One page after the other; the cursor is the number of the next."""
 
     def answer(asked: dict[str, Any]) -> Any:
-        pull = {}
+        pull: dict[str, Any] = dict(PULL) if "headRefOid" in asked["query"] else {}
         for name, variable in (("reviewThreads", "threads"), ("comments", "comments")):
             if f"{name}(" in asked["query"]:
                 at = int(asked["variables"][variable] or 0)
                 nodes = [page.get(name, []) for page in found]
                 more = any(nodes[at + 1 :])
-                pull[name] = {"nodes": nodes[at], "pageInfo": {"hasNextPage": more, "endCursor": str(at + 1)}}
-        return {"data": {"repository": {"pullRequest": pull}}}
+                info = {"hasNextPage": more, "endCursor": str(at + 1)}
+                pull[name] = {"totalCount": sum(map(len, nodes)), "nodes": nodes[at], "pageInfo": info}
+        return shown(pull)
 
     return answer
 
@@ -70,7 +92,9 @@ def test_threads_and_summary_are_found_on_any_page_and_only_ours(
             {"comments": [said("later", DANA)]},
         ),
     )
-    talk = gateway.talks.read(1)
+    pull, talk = gateway.talks.with_pull(1)
+    assert (pull.author, pull.head_sha, pull.num_comments, pull.is_open) == ("dependabot[bot]", "a" * 40, 3, True)
+    assert (pull.web_url, pull.head_full_name, pull.default_branch) == ("https://github.test", None, "main")
     assert [(one.id, one.line) for one in talk.threads] == [("T2", 4)]
     assert talk.summary is not None
     assert talk.summary.id == 9
@@ -106,12 +130,18 @@ def test_who_resolved_a_thread_is_known(
 def test_a_conversation_that_is_not_shown_is_an_error_and_not_an_empty_one(
     gateway: Gateway, github: responses.RequestsMock
 ) -> None:
-    empty = {"nodes": [], "pageInfo": {"hasNextPage": False, "endCursor": None}}
-    answer_with(
-        github, lambda asked: {"data": {"repository": {"pullRequest": {"reviewThreads": empty, "comments": None}}}}
-    )
+    empty = {"totalCount": 0, "nodes": [], "pageInfo": {"hasNextPage": False, "endCursor": None}}
+    answer_with(github, lambda asked: shown(PULL | {"reviewThreads": empty, "comments": None}))
     with pytest.raises(Refused, match="does not show"):
         gateway.talks.read(1)
+
+
+def test_a_pull_request_that_is_not_there_may_not_be_there_yet(
+    gateway: Gateway, github: responses.RequestsMock
+) -> None:
+    answer_with(github, lambda asked: shown(None) | {"errors": [{"type": "NOT_FOUND", "message": "no"}]})
+    with pytest.raises(NotFound):
+        gateway.talks.with_pull(1)
 
 
 def test_many_threads_are_changed_in_few_requests_and_refused_ones_are_edited(

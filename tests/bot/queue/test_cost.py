@@ -6,7 +6,7 @@ from bot.localhub.recorder import Exchange
 from tests.bot.queue.stack import LAUNCH, TRAIN, Stack
 from tests.support import wait_for
 
-_COLD, _PUSH, _WARM = 15, 10, 8
+_COLD, _PUSH, _WARM = 15, 8, 8
 """The first review of a pull request, that of a later push to it, and the same commit once more."""
 _NUM_FILES = 50
 _NO_PATROL = {"PREFLIGHT_REDELIVERY_SECONDS": "0", "PREFLIGHT_WATCH_SECONDS": "0"}
