@@ -14,6 +14,7 @@ from estimator.report import Estimate, InputLine, Interval, ModelAnswer, TargetA
 from estimator.room import reason, roomy_bytes
 from estimator.runconfig import NOT_GIVEN, NOT_SAID, UNSET, RunConfig
 from estimator.sourced import Origin, Sourced, Unknown
+from estimator.split import per_gpu
 from estimator.units import GIB, MAX_MEMORY
 from estimator.verdict import overall, verdict_for
 
@@ -32,7 +33,7 @@ _WORDS = {"checkpointing": "grad_checkpointing", "facts": "model", "loads_whole"
 
 def estimate(run: RunConfig, *, with_suggestions: bool = True) -> Estimate:
     """The peak of `run` on every target it may mean. Raises `InputError` for a target nobody sells or absurd sizes."""
-    run = _with_count(run)
+    run = per_gpu(_with_count(run))
     cards = targets(run)
     model = choose_model(run)
     computed = computed_peak(run, model, cards)
@@ -157,11 +158,12 @@ def _answer(
 def _with_count(run: RunConfig) -> RunConfig:
     """``8xH100`` means eight; an instance has so many, which counts where the run shards over what there is."""
     names = () if isinstance(run.gpu.value, Unknown) else run.gpu.value
-    if len(names) != 1 or run.num_gpus != UNSET:
+    uses_all = run.splits_batch.value is True
+    if len(names) != 1 or (run.num_gpus.is_known if uses_all else run.num_gpus != UNSET):
         return run
     count = hardware.count_in(names[0])
-    is_sharded = run.sharding.is_known and run.sharding.value not in ("none", "ddp")
-    if count is None or (hardware.is_instance(names[0]) and not is_sharded):
+    uses_all |= run.sharding.is_known and run.sharding.value not in ("none", "ddp")
+    if count is None or (hardware.is_instance(names[0]) and not uses_all):
         return run
     return replace(run, num_gpus=Sourced(count, Origin(f"{names[0]} has {count}")))
 

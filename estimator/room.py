@@ -9,7 +9,7 @@ from estimator.memory import candidates
 from estimator.memory.interval import outlook
 from estimator.models.choose import ModelChoice
 from estimator.runconfig import RunConfig
-from estimator.sourced import Origin, Sourced
+from estimator.sourced import Origin, Sourced, Unknown
 from estimator.units import GIB, MAX_MEMORY
 
 _ROOMY_BATCH = 32
@@ -18,8 +18,9 @@ MAX_BATCH = 4096
 
 
 def roomy_bytes(run: RunConfig, model: ModelChoice, architecture: str) -> int:
-    """The high end with a micro-batch that is not small, in bytes; 0 where the micro-batch is known."""
-    if run.micro_batch.is_known or not model.readings:
+    """The high end in bytes with a micro-batch that is not small; 0 where it, or what it may be, is known."""
+    batch = run.micro_batch.value
+    if not isinstance(batch, Unknown) or batch.plausible or not model.readings:
         return 0
     if not candidates.typical(candidates.choices(run, model.readings), architecture).is_training:
         return 0

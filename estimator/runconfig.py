@@ -45,6 +45,7 @@ class RunConfig:
     quantization: Sourced[str] = UNSET
     sharding: Sourced[str] = UNSET
     sharded_load: Sourced[bool] = UNSET
+    splits_batch: Sourced[bool] = UNSET
     sharding_degree: Sourced[int] = UNSET
     tp_degree: Sourced[int] = UNSET
     pp_degree: Sourced[int] = UNSET

@@ -235,6 +235,8 @@ WORDS: tuple[Word, ...] = (
          options=("--sharding",)),
     Word(name="sharded_load", parse=_boolean, schema=_BOOL, is_flag=True, options=("--sharded-load",),
          help="the model is loaded in shards or in host memory, never whole on one GPU before FSDP shards it"),
+    Word(name="splits_batch", parse=_boolean, schema=_BOOL,
+         help="one process splits each batch over its GPUs (torch.nn.DataParallel): micro_batch is that of all"),
     Word(name="sharding_degree", **_DEGREE, help="ranks that share one copy of the state"),
     Word(name="tp_degree", **_DEGREE, help="tensor-parallel ranks", options=("--tensor-parallel", "--tp"),
          aliases=("tensor_parallel_size",)),

@@ -17,4 +17,6 @@ def edited(run: Mapping[str, Any], edit: Mapping[str, Any]) -> RunConfig:
     base = RunConfig.from_document(run, Origin("run config"))
     taken_back: dict[str, Any] = {name: UNSET for name, value in edit.items() if value is None and name in base.words()}
     changed = {name: value for name, value in edit.items() if value is not None}
+    if "micro_batch" in changed:
+        changed.setdefault("splits_batch", False)  # it is that of one GPU
     return replace(base, **taken_back).overridden_by(RunConfig.from_document(changed, _ORIGIN))

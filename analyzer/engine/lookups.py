@@ -196,10 +196,19 @@ class Lookups(Uses):
         if isinstance(case, Method):
             return self.plain(case, at)
         if isinstance(case, (PyModule, External)):
-            return self.any_member(case, at, state)
+            return self.named_member(case, index, at, state) or self.any_member(case, at, state)
         if isinstance(case, Scalar) and case.kind == "shape" and isinstance(index, Const) and index.value == 0:
             return Scalar("size", trace=start(self.site(at), "the size of a batch"))
         return Scalar() if isinstance(case, (Const, Scalar)) else self.element(case, at, state)
+
+    def named_member(self, case: PyModule | External, index: Value, at: int, state: State) -> Value | None:
+        """``module.__dict__["name"]``."""
+        if not isinstance(index, Const) or not isinstance(index.value, str) or not index.value.isidentifier():
+            return None
+        if isinstance(case, PyModule):
+            return state.get((case.scope, index.value))
+        module, _, last = case.name.rpartition(".")
+        return External(public_name(f"{module}.{index.value}"), trace=case.trace) if last == "__dict__" else None
 
     def any_member(self, case: Value, at: int, state: State) -> Value:
         """``getattr(module, name)`` and ``module.__dict__[name]`` with a name that is not known: one of what it

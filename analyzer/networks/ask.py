@@ -77,7 +77,7 @@ def trained(program: Program) -> list[engine.ObjectId]:
         built = program.built.get(obj)
         while built is not None and built.parent is not None:
             obj, built = built.parent, program.built.get(built.parent)
-        if built is not None or program.objects[obj].name.startswith("torch.nn."):
+        if built is not None or program.objects[obj].name.startswith(_LIBRARIES):
             found[obj] = None
     return list(found)
 
@@ -224,4 +224,5 @@ class Bridge:
         return self._made[number]
 
 
+_LIBRARIES = ("torch.nn.", "torchvision.models.")
 _NOWHERE = engine.Class(ir.ClassDef(0, "", (), (), ()), "", 0)

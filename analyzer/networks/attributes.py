@@ -66,7 +66,8 @@ class Attributes(Expressions):
 
     def _of_external(self, value: External, name: str) -> object:
         dotted = public_name(f"{value.name}.{name}")
-        found = python.constant(dotted)
+        cls = self.world.library_class(value.name)
+        found = python.constant(dotted) if cls is None else self._of_class(lineage(cls), name)
         return External(dotted) if found is MISSING else found
 
     def _of_globals(self, value: Globals, name: str) -> object:
@@ -84,6 +85,8 @@ class Attributes(Expressions):
     def set(self, owner: object, name: str, value: object) -> None:
         """``owner.name = value``."""
         if isinstance(owner, (Instance, Space)):
+            if isinstance(owner, Instance) and owner.items and name in owner.fields:
+                _replace(owner.items, owner.fields[name], value)
             owner.fields[name] = value
         elif isinstance(owner, Class):
             owner.attributes[name] = value
@@ -211,10 +214,21 @@ class Attributes(Expressions):
         this.buffers.add(name)
 
     def add_child(self, this: Instance, name: str, child: object) -> None:
-        """Register a module under a name."""
+        """Register a module under a name, in the place of the one that had it."""
+        before = this.fields.get(str(name), MISSING)
         this.fields[str(name)] = child
-        if this.items is not None:
+        if this.items is not None and (before is MISSING or not _replace(this.items, before, child)):
             this.items.append(child)
+
+    def replace_item(self, this: Instance, index: int, child: object) -> None:
+        """``container[index] = child``."""
+        if this.items is None or not -len(this.items) <= index < len(this.items):
+            return
+        before = this.items[index]
+        this.items[index] = child
+        name = next((name for name, each in this.fields.items() if each is before), None)
+        if name is not None:
+            this.fields[name] = child
 
     def _add_children(self, this: Instance, children: object) -> None:
         for child in self.items(children) or ():
@@ -361,3 +375,12 @@ def parameters(this: Instance) -> Iterator[tuple[str, Tensor]]:
                 if isinstance(each, Tensor) and each.is_parameter and id(each) not in seen:
                     seen.add(id(each))
                     yield name, each
+
+
+def _replace(items: list[object], before: object, after: object) -> bool:
+    """Put a module in the place of another in a container."""
+    for index, each in enumerate(items):
+        if each is before:
+            items[index] = after
+            return True
+    return False

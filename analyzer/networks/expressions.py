@@ -329,8 +329,10 @@ class Expressions(ABC):
             value = value.items
         if isinstance(value, Instance):
             return value.fields.get(str(index), MISSING)
-        if isinstance(value, External):  # ``Callable[[int], int]``
-            return value
+        if isinstance(value, External):
+            module, _, last = value.name.rpartition(".")
+            is_named = last == "__dict__" and isinstance(index, str)
+            return External(f"{module}.{index}") if is_named else value  # ``Callable[[int], int]``
         try:
             return value[index]  # type: ignore[index]
         except (KeyError, IndexError, TypeError, ValueError):

@@ -84,8 +84,8 @@ class Machine(Statements):
 
     def _call_external(self, callee: External, args: list[object], keywords: dict[str, object], frame: Frame) -> object:
         name = callee.name
-        if (layer := self.world.library_class(name)) is not None:
-            return self.instantiate(layer, args, keywords)
+        if (layer := self.world.library(name)) is not None:
+            return self.call(layer, args, keywords, frame)
         try:
             special = self._special(name, args, keywords, frame)
         except IndexError:
@@ -135,6 +135,9 @@ class Machine(Statements):
             "functools.reduce": lambda args, keywords, frame: self._reduce(args, frame),
             "map": self._map, "getattr": self._getattr, "setattr": self._setattr,
             "hasattr": lambda args, keywords, frame: self._has(args[0], _text(args[1])),
+            "torchvision.models.get_model": lambda args, keywords, frame: (
+                self.call(External(f"torchvision.models.{_text(args[0])}"), args[1:], keywords, frame)
+            ),
             "type": lambda args, keywords, frame: (
                 args[0].cls if isinstance(args[0], Instance) else External(type(args[0]).__name__)
             ),

@@ -73,6 +73,8 @@ class Statements(Attributes):
         index = self._index(target.index, frame)
         if isinstance(owner, Instance) and owner.items is not None and isinstance(index, str):
             self.add_child(owner, index, value)
+        elif isinstance(owner, Instance) and isinstance(index, int):
+            self.replace_item(owner, index, value)
         elif isinstance(owner, list):
             if isinstance(index, int) and -len(owner) <= index < len(owner):
                 owner[index] = value

@@ -12,7 +12,7 @@ from analyzer.networks.values import Class, External, Function, Missing
 from analyzer.syntax import ir, native
 
 Evaluate = Callable[[ir.Expr, "Globals"], object]
-_LIBRARY = {"torch.nn": "torch_nn.txt"}
+_LIBRARY = {"torch.nn": "torch_nn.txt", "torchvision.models": "torchvision_models.txt"}
 MISSING = object()
 
 
@@ -143,15 +143,22 @@ class World:
             return Missing(f"`{name}` is not in `{stmt.module or '.'}`", from_path, stmt.at)
         return External(public_name(dotted))
 
-    def library_class(self, name: str) -> Class | None:
-        """A layer of a library, by its qualified name."""
+    def library(self, name: str) -> Class | Function | None:
+        """A layer of a library, or a function that builds a network, by its qualified name."""
         package, _, last = name.rpartition(".")
+        if package.startswith("torchvision.models.") and package.count(".") == 2:
+            package = "torchvision.models"  # the file that defines it
         file = _LIBRARY.get(package)
         if file is None:
             return None
         if package not in self._library:
             self._library[package] = Globals(f"<{package}>", _library_body(file), self, prefix=package)
         found = self._library[package].find(last)
+        return found if isinstance(found, (Class, Function)) and not last.startswith("_") else None
+
+    def library_class(self, name: str) -> Class | None:
+        """A layer of a library, by its qualified name."""
+        found = self.library(name)
         return found if isinstance(found, Class) else None
 
     def make_class(self, node: ir.ClassDef, home: Globals, around: tuple[dict[str, object], ...]) -> Class:

@@ -15,6 +15,7 @@ from analyzer.api import Files
 from analyzer.errors import InputError
 from estimator import hardware
 from estimator.launch.base import OPEN_ARGUMENTS, Arg, LaunchConfig, not_known
+from estimator.launch.topology import visible_devices
 from estimator.resolve import arguments
 from estimator.resolve.closure import script_path
 from estimator.resolve.configfiles import deepspeed_facts
@@ -102,7 +103,7 @@ def _completed(run: RunConfig, launch: LaunchConfig, facts: Facts, engine: dict[
         is_default = fields[name].is_known and fields[name].origin.text.startswith(("nothing ", "default of "))
         if name == "precision" or not fields[name].is_known or is_default:
             fields[name] = value
-    fields["num_gpus"] = launch.processes.per_node
+    fields["num_gpus"] = _gpus(run, launch)
     fields["nodes"] = launch.processes.nodes if launch.processes.nodes.is_known else launch.target.nodes
     fields["gpu"] = _gpu(launch.target.gpu)
     fields["sharding"] = _sharding(fields, launch, facts)
@@ -112,6 +113,13 @@ def _completed(run: RunConfig, launch: LaunchConfig, facts: Facts, engine: dict[
     opaque = [word for word in launch.command.argv if word.unknown and word.text.startswith("$")]
     notes += tuple(("arguments", f"{word.text}: {word.unknown}") for word in opaque[:4])
     return replace(run, **fields, not_understood=(*run.not_understood, *notes))
+
+
+def _gpus(run: RunConfig, launch: LaunchConfig) -> Sourced[int]:
+    """One for each process; all that it sees for a process that splits its batches over them."""
+    if run.splits_batch.value is not True or launch.processes.per_node.value != 1:
+        return launch.processes.per_node
+    return visible_devices(launch.command.env) or launch.target.gpus_per_node
 
 
 def _gpu(gpu: Sourced[tuple[str, ...]]) -> Sourced[tuple[str, ...]]:
@@ -137,6 +145,9 @@ def _sharding(fields: dict[str, Sourced[Any]], launch: LaunchConfig, facts: Fact
     per_node, nodes = fields["num_gpus"].value, fields["nodes"].value
     if given.is_known:
         return given
+    splits: Sourced[Any] = fields["splits_batch"]
+    if splits.value is True:
+        return Sourced("none", splits.origin)
     if per_node == 1 and nodes == 1:
         return Sourced("none", launch.processes.per_node.origin)
     owner = facts.marks.get("trainer") or facts.marks.get("accelerator") or facts.marks.get("hf_parser")

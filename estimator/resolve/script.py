@@ -18,7 +18,8 @@ from estimator.runconfig import RunConfig
 from estimator.sourced import Origin, Sourced, Unknown
 
 _DIRECT = ("grad_accum", "seq_len", "optimizer", "quantization", "lora_rank", "lora_targets", "grad_checkpointing",
-           "attention", "compile", "sharding", "offload", "max_context", "image_size")  # fmt: skip
+           "attention", "compile", "sharding", "offload", "max_context", "image_size",
+           "splits_batch")  # fmt: skip
 _COMPUTE = {
     ("fp32", "bf16"): "amp-bf16",
     ("fp32", "fp16"): "amp-fp16",

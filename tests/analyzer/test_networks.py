@@ -300,3 +300,50 @@ def test_modules_that_import_everything_from_each_other_are_looked_through_once(
     text += f"        self.fc = nn.Linear(nowhere, 8)\n    def forward(self, x):\n        return self.fc(x)\n{TRAIN}"
     assert one(text, **files).gaps
     assert time.process_time() - begin < 20
+
+
+TORCHVISION = {
+    "alexnet": 61_100_840, "vgg11": 132_863_336, "vgg16_bn": 138_365_992, "resnet18": 11_689_512,
+    "resnet50": 25_557_032, "resnet152": 60_192_808, "resnext101_64x4d": 83_455_272, "wide_resnet50_2": 68_883_240,
+    "densenet121": 7_978_856, "densenet161": 28_681_000, "mobilenet_v2": 3_504_872, "efficientnet_b0": 5_288_548,
+    "efficientnet_b7": 66_347_960, "convnext_tiny": 28_589_128, "convnext_large": 197_767_336,
+    "vit_b_16": 86_567_656, "vit_h_14": 632_045_800,
+}  # fmt: skip
+"""Parameters as torchvision's documentation lists them."""
+
+
+@pytest.mark.parametrize("name", TORCHVISION)
+@pytest.mark.parametrize("how", ["models.{}(weights=None)", "models.__dict__['{}'](pretrained=True)"])
+def test_a_classifier_of_torchvision_is_known_by_its_layers(name: str, how: str) -> None:
+    optimizer = "torch.optim.SGD(model.parameters(), lr=0.1)"
+    found = one(f"from torchvision import models\nmodel = {how.format(name)}\noptimizer = {optimizer}\n")
+    assert (found.params, found.gaps) == (TORCHVISION[name], ())
+    assert found.passes[0].shape == (3, 224, 224)
+
+
+BACKBONES = {
+    "its head replaced": ("self.b = models.resnet18()\nself.b.fc = nn.Linear(512, 7)", "return self.b(x)", 11_180_103),
+    "a layer replaced by index": (
+        "self.b = models.efficientnet_b0()\nself.b.classifier[1] = nn.Linear(self.b.classifier[1].in_features, 10)",
+        "return self.b(x)", 4_020_358,
+    ),
+    "a layer replaced by name": (
+        "self.b = models.vit_b_16()\nself.b.heads.head = nn.Linear(768, 10)", "return self.b(x)", 85_806_346,
+    ),
+    "cut": (
+        ("net = models.resnet50()\nself.b = nn.Sequential(*list(net.children())[:-1])\n"
+        "self.h = nn.Linear(net.fc.in_features, 7)"), "return self.h(self.b(x).flatten(1))", 23_522_375,
+    ),
+    "chosen by name": ("self.b = getattr(models, 'resnet34')(num_classes=7)", "return self.b(x)", 21_288_263),
+    "its class": (
+        "self.b = models.resnet.ResNet(models.resnet.BasicBlock, [1, 1, 1, 1], num_classes=10)",
+        "return self.b(x)", 4_910_922,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("init", "forward", "params"), BACKBONES.values(), ids=BACKBONES)
+def test_a_backbone_of_torchvision_is_part_of_a_network(init: str, forward: str, params: int) -> None:
+    found = net(f"from torchvision import models\n{init}", forward)
+    assert (found.params, found.gaps) == (params, ())
+    assert found.passes

@@ -9,6 +9,7 @@ import pytest
 
 from analyzer.errors import InputError
 from estimator.estimation import estimate
+from estimator.launches import find
 from estimator.resolve.script import run_configs
 from estimator.runconfig import RunConfig
 from estimator.sourced import Origin, Sourced
@@ -159,3 +160,29 @@ def test_networks_of_which_one_is_chosen_block_only_if_each_would() -> None:
 def test_a_broken_network_of_a_document_is_named(document: object) -> None:
     with pytest.raises(InputError, match="network"):
         RunConfig.from_document({"network": document}, HERE)
+
+
+PARALLEL = SCRIPT.replace("SIDE", "256").replace("Net().cuda()", "nn.DataParallel(Net()).cuda()")
+
+
+@pytest.mark.parametrize(
+    ("launch", "expected"),
+    [
+        ("#SBATCH --gres=gpu:t4:4\npython train.py", 4),
+        ("#SBATCH --gres=gpu:t4:1\npython train.py", 16),
+        ("export CUDA_VISIBLE_DEVICES=0,1\npython train.py", 8),
+    ],
+)
+def test_a_process_that_splits_its_batches_uses_every_gpu(launch: str, expected: int) -> None:
+    (found,) = find(Tree({"train.py": PARALLEL, "run.slurm": f"#!/bin/bash\n{launch}\n"}), ["run.slurm"]).launches
+    assert found.estimate is not None
+    lines = {line.name: line for line in found.estimate.inputs}
+    assert lines["micro_batch"].value == expected
+    assert lines["sharding"].value == "none"
+
+
+def test_how_many_gpus_split_a_batch_is_not_guessed() -> None:
+    run = run_of(PARALLEL.replace("256", "2048"))
+    assert estimate(on(run, "1xT4")).verdict == "exceeds"
+    assert estimate(on(run, "T4")).verdict == "borderline"
+    assert estimate(on(run, "8xT4")).verdict == "fits"
