@@ -86,6 +86,8 @@ def choices(run: RunConfig, readings: tuple[ModelFacts, ...]) -> Choices:
     }
     if readings[0].local is not None:  # the repository's own forward pass says how
         found |= {"attention": _fixed("eager"), "shifts_logits": _fixed(False), "loss_impl": _fixed("full")}
+    if readings[0].image_net is not None:
+        found["attention"] = _fixed("eager")  # there is none
     if is_training and any(facts.activation == "gelu_new" for facts in readings):
         found["is_activation_fused"] = Choice(
             False, (False, True), is_even=True

@@ -109,6 +109,8 @@ def _apply(site: CallSite, row: Mapping[str, Any], facts: Facts) -> None:
     place = Origin(site.origin.text or site.callee.removeprefix("*."), site.origin.path, site.origin.line)
     for mark in row.get("marks", ()):
         facts.marks.setdefault(mark, place)
+    if row.get("names_model"):
+        facts.add("model", Sourced(site.callee.rpartition(".")[2], place))
     for name, value in row.get("sets", {}).items():
         said = parsed(name, value) if isinstance(value, list) else value
         facts.add(name, Sourced(said, place), int(row.get("rank", 0)))

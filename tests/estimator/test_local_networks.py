@@ -186,3 +186,19 @@ def test_how_many_gpus_split_a_batch_is_not_guessed() -> None:
     assert estimate(on(run, "1xT4")).verdict == "exceeds"
     assert estimate(on(run, "T4")).verdict == "borderline"
     assert estimate(on(run, "8xT4")).verdict == "fits"
+
+
+@pytest.mark.parametrize(
+    ("built", "model"),
+    [
+        ("torchvision.models.detection.maskrcnn_resnet50_fpn(weights='DEFAULT')", "maskrcnn_resnet50_fpn"),
+        ("torchvision.models.segmentation.deeplabv3_resnet101(num_classes=19)", "deeplabv3_resnet101"),
+        ("torch.hub.load('pytorch/vision:v0.10.0', 'resnet50', pretrained=True)", "resnet50"),
+    ],
+)
+def test_networks_that_libraries_build_by_name_have_it(built: str, model: str) -> None:
+    script = SCRIPT.replace("SIDE", "512").replace("Net().cuda()", built)
+    result = estimate(on(run_of("import torchvision\n" + script), "A100-80GB"))
+    assert result.model.id == model
+    assert result.peak is not None
+    assert "attention implementation" not in result.unknowns
