@@ -1,7 +1,8 @@
 """Unit tests: what they run is small, is thrown away and often wrong on purpose, so rules have nothing to say there.
 
 Files and functions are those that pytest and unittest collect by default (``test_*.py``, ``*_test.py``; functions and
-methods named ``test…``). A script called ``test.py`` that evaluates a model is none.
+methods named ``test…``), and modules in a folder ``tests`` that are no scripts (fixtures, models to test with). A
+script called ``test.py`` that evaluates a model is none.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 _FILE = re.compile(r"test_.*\.py|.*_test\.py")
 _RUNNERS = re.compile(rb"\bpytest\b|\bunittest\b|^def test_", re.MULTILINE)
 _COLLECTED = re.compile(rb"^import pytest\b|^import unittest\b|^from unittest\b|^ *class \w*Test\w*\(", re.MULTILINE)
+_SCRIPT = re.compile(rb"\b__main__\b|\bargparse\b|\bparse_args\b|\bhydra\b|\bsys\.argv\b|^for |^while ", re.MULTILINE)
 _FUNCTION = re.compile(r"test(?:_|[A-Z0-9]|$)")
 
 
@@ -25,6 +27,8 @@ def is_inside(program: Program, site: Site) -> bool:
     """Whether a place lies in a function that a test runner would call, or is only reached from a file of tests."""
     if site.path != program.target and _FILE.fullmatch(posixpath.basename(program.target)):
         return bool(_RUNNERS.search(program.project.read(program.target) or b""))
+    if "tests" in posixpath.dirname(site.path).split("/") and site.path.endswith(".py"):
+        return not _SCRIPT.search(program.project.read(site.path) or b"")
     if not _FILE.fullmatch(posixpath.basename(site.path)):
         return False
     if _COLLECTED.search(program.project.read(site.path) or b""):

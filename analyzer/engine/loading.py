@@ -177,6 +177,12 @@ def _dataset_kind(program: Program, case: Value, depth: int = 0) -> str:
     return "map" if obj.name.startswith("torchvision.datasets.") else "unknown"
 
 
+def is_random_split(program: Program, value: Value | None) -> bool:
+    """Whether a dataset is a part that ``random_split`` gave: in an order that was drawn once."""
+    refs = [case for case in value.cases if isinstance(case, Ref)] if value is not None else []
+    return bool(refs) and all(program.objects[ref.obj].name.endswith(".random_split") for ref in refs)
+
+
 def speaks_of_rank(program: Program, value: Value | None) -> bool:
     """Whether the expressions that a value came from name the rank."""
     for case in value.cases if value is not None else ():

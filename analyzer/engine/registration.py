@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING
 
 from analyzer.engine.machine import CONTAINERS, Frame
 from analyzer.engine.optim_events import Unregistered
+from analyzer.engine.own_ways import is_field as _is_field
+from analyzer.engine.own_ways import is_same_parameter, looks_after
+from analyzer.engine.own_ways import methods as _methods
 from analyzer.engine.trace import Site, start
 from analyzer.engine.values import Class, External, ObjectId, Parameter, Ref, Tensor, Tuple, Value
 from analyzer.syntax import ir
@@ -49,6 +52,8 @@ def note_unregistered(machine: Calls, cls: Class, ref: Ref, state: State) -> Non
             continue
         reads = list(_reads(cls, name))
         if not reads or (what == "buffer" and not _stays_behind(cls, name, reads)):
+            continue
+        if looks_after(cls, name) or (what == "parameter" and _is_parameter(cls, name)):
             continue
         site = _place(value, cls) if what in {"modules", "parameters"} else _assigned(cls, name)
         if site is not None:
@@ -156,23 +161,28 @@ def _place(value: Value, cls: Class) -> Site | None:
 
 def _assigned(cls: Class, name: str) -> Site | None:
     """The last value that ``__init__`` itself gives an attribute."""
-    found: Site | None = None
+    nodes = [node.at if node.value is None else node.value.at for node in _assignments(cls, name)]
+    return Site(cls.path, max(nodes)) if nodes else None
+
+
+def _assignments(cls: Class, name: str) -> list[ir.Assign]:
+    """The statements of ``__init__`` that set an attribute."""
+    found: list[ir.Assign] = []
     for method in (method for method in _methods(cls) if method.name == "__init__" and method.params):
         this = method.params[0].name
         for node in walk(method.body, into_functions=False):
             if isinstance(node, ir.Assign) and any(_is_field(target, this, name) for target in node.targets):
-                at = node.value.at if node.value is not None else node.at
-                found = Site(cls.path, max(at, found.at) if found is not None else at)
+                found.append(node)
     return found
 
 
+def _is_parameter(cls: Class, name: str) -> bool:
+    """Whether what is done to an ``nn.Parameter`` gives the parameter itself."""
+    values = [node.value for node in _assignments(cls, name) if node.value is not None]
+    return bool(values) and all(is_same_parameter(value) for value in values)
+
+
 # --- how the class uses an attribute --------------------------------------------------------------------------------
-
-
-def _methods(cls: Class) -> Iterator[ir.FunctionDef]:
-    for node in cls.node.body:
-        if isinstance(node, ir.FunctionDef):
-            yield node
 
 
 def _reads(cls: Class, name: str) -> Iterator[ir.Attribute]:
@@ -185,15 +195,6 @@ def _reads(cls: Class, name: str) -> Iterator[ir.Attribute]:
             if _is_field(node, this, name):
                 assert isinstance(node, ir.Attribute)
                 yield node
-
-
-def _is_field(node: object, this: str, name: str) -> bool:
-    return (
-        isinstance(node, ir.Attribute)
-        and node.attr == name
-        and isinstance(node.value, ir.Name)
-        and node.value.id == this
-    )
 
 
 def _stays_behind(cls: Class, name: str, reads: list[ir.Attribute]) -> bool:

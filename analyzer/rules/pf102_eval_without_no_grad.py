@@ -44,7 +44,8 @@ class EvalWithoutNoGrad(Rule):
     Under ``no_grad`` or ``inference_mode`` in any form (decorator, context, bare statement, of the project's own, in
     the caller), when the parameters are frozen, when random numbers go through (a shape, a timing), and when a backward
     pass uses the graph or may use it: adversarial examples, saliency, fine-tuning with frozen statistics, losses that
-    are returned or handed to code that was not read. One pass in a cell of a notebook is a note.
+    are returned or handed to code that was not read. One pass in no loop (a prediction for one input) is a note: its
+    graph lives as long as its result.
 
     ## Fix safety
     ``@torch.no_grad()`` above the function that evaluates, where nothing in it trains and the file imports torch. It is
@@ -136,9 +137,9 @@ def _is_inside(program: Program, case: _Case, other: _Case) -> bool:
 
 
 def _is_for_show(case: _Case) -> bool:
-    """Whether a cell of a notebook looks at one output: the graph lives as long as its result."""
-    forward = case.forward
-    return not case.nest and not forward.calls and forward.site.path.endswith(".ipynb")
+    """Whether one input is run, in no loop that was seen: the graph lives as long as its result, and no other is built
+    meanwhile."""
+    return not case.nest
 
 
 def _evidence(program: Program, forward: Forward, nest: tuple[Loop, ...]) -> _Evidence | None:

@@ -7,7 +7,7 @@ import itertools
 from analyzer.engine.events import Backward, Clear, Escape, Forward, Loop, Step
 from analyzer.engine.optim_events import OptimizerMade
 from analyzer.engine.program import Program
-from analyzer.engine.trace import Gap
+from analyzer.engine.trace import Gap, Site
 from analyzer.findings import Severity
 from analyzer.fixes.edits import InsertStatement
 from analyzer.rules.base import DraftFix, Report, Rule
@@ -56,7 +56,8 @@ class MissingZeroGrad(Rule):
 
     def check(self, program: Program, report: Report) -> None:
         """A step and a backward in the same loop, with nothing that clears gradients in it."""
-        for step in program.of(Step):
+        seen: set[Site] = set()
+        for step in sorted(program.of(Step), key=lambda step: _is_typed_by_use(program, step)):
             if step.clears:
                 continue
             if not step.loops:
@@ -67,6 +68,9 @@ class MissingZeroGrad(Rule):
                 continue
             if any(not program.disjoint(clear.modules, step.modules) for clear in program.within(Clear, nest)):
                 continue
+            if _is_typed_by_use(program, step) and nest[-1].site in seen:
+                continue  # the same step, seen without its callers
+            seen.add(nest[-1].site)
             report(
                 step.site,
                 "Nothing resets the gradients between iterations of this loop: each step {will apply} the sum of all "
@@ -77,6 +81,11 @@ class MissingZeroGrad(Rule):
                 gaps=_gaps(program, step, nest),
                 fix=_fix(program, step),
             )
+
+
+def _is_typed_by_use(program: Program, step: Step) -> bool:
+    """Whether an argument is taken for an optimizer because it steps."""
+    return step.optimizer is not None and program.objects[step.optimizer].kind == "Stepper"
 
 
 def _called_again(program: Program, report: Report, step: Step) -> None:

@@ -47,10 +47,11 @@ class UnregisteredState(Rule):
     ```
 
     ## When it stays quiet
-    When the same layers are registered as well (``nn.Sequential(*self.layers)``, ``add_module``, ``setattr``); for
-    layers without weights; for modules that the instance was given and may hide on purpose (a teacher in a list); for
-    tensors that are moved where they are used, indices, single numbers, and tensors made on a device; when nothing
-    reads the attribute.
+    When the same layers are registered as well (``nn.Sequential(*self.layers)``, ``add_module``, ``setattr``), also by
+    another method; when the class hands them out itself (its own ``parameters()``); for layers without weights; for
+    modules that the instance was given and may hide on purpose (a teacher in a list); for tensors that are moved where
+    they are used, indices, single numbers, and tensors made on a device; when nothing reads the attribute. A plain
+    tensor is a note: a model that never leaves the CPU works with it.
 
     ## Fix safety
     Unsafe: registered layers are trained, moved and saved, which is the point; old checkpoints lack them.
@@ -69,7 +70,7 @@ class UnregisteredState(Rule):
                 _MESSAGES[hidden.what].format(name=hidden.name, kind=hidden.container),
                 because=[hidden.value, start(hidden.used, "used here")],
                 gaps=_gaps(program, hidden),
-                severity=Severity.WARNING if hidden.what == "buffer" else None,
+                severity=Severity.NOTE if hidden.what == "buffer" else None,
                 fix=_fix(hidden),
             )
 

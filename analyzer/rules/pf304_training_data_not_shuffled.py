@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from analyzer.engine.data_events import LoaderMade
 from analyzer.engine.events import Backward
 from analyzer.engine.loading import (
@@ -11,18 +13,22 @@ from analyzer.engine.loading import (
     dataset_kind,
     is_absent,
     is_const,
+    is_random_split,
     loading,
 )
+from analyzer.engine.own_ways import methods
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap, Site, Trace
-from analyzer.engine.values import Ref, Value
+from analyzer.engine.values import Class, Ref, Value
 from analyzer.engine.words import words
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
 from analyzer.syntax import ir
-from analyzer.syntax.scope import target_names, walk
+from analyzer.syntax.scope import dotted, target_names, walk
 
 _SHUFFLES = {"shuffle", "permutation", "randperm", "sample", "train_test_split", "choice", "permuted", "randint"}
+_READS = re.compile("load|open|read|decode|fetch|get")
+_DRAWS = {"randn", "rand", "randint", "zeros", "ones", "randn_like", "rand_like", "normal", "uniform"}
 
 
 class TrainingDataNotShuffled(Rule):
@@ -44,7 +50,8 @@ class TrainingDataNotShuffled(Rule):
 
     ## When it stays quiet
     For loaders that only evaluate; for iterable datasets and samplers of one's own; where code shuffles the data, draws
-    indices or splits at random; where the dataset was not read, the order may be meant: it is reported as possible.
+    indices or splits at random; for data made of random numbers; where the dataset was not read, the order may be
+    meant: it is reported as possible. A part of ``random_split`` is a note: the split has mixed the data once.
 
     ## Fix safety
     No automatic fix: some data (time series, curricula) is meant to stay in order.
@@ -65,7 +72,7 @@ class TrainingDataNotShuffled(Rule):
             if why is None or training is None or not _is_trained(program, training):
                 continue
             kind = dataset_kind(program, made.argument("dataset"))
-            if kind == "iterable" or known.is_handed_over(made):
+            if kind == "iterable" or known.is_handed_over(made) or _is_noise(program, made.argument("dataset")):
                 continue
             shuffles = _shuffles(program) if shuffles is None else shuffles
             others = [known.made[obj] for obj in training.among]
@@ -75,10 +82,13 @@ class TrainingDataNotShuffled(Rule):
                 and all(_in_order(known, other) for other in others)
                 and (kind == "map" or why is not made.trace)
             )
+            is_mixed = is_random_split(program, made.argument("dataset"))
+            order = "one order, drawn by the split" if is_mixed else "the order it is stored"
             report(
                 made.site,
-                "This loader {does train} on the data in the order it is stored, the same in every epoch. Pass "
-                "`shuffle=True`, or a sampler that shuffles.",
+                f"This loader {{does train}} on the data in {order}, the same in every epoch. Pass `shuffle=True`, or "
+                "a sampler that shuffles.",
+                severity=Severity.NOTE if is_mixed else None,
                 because=[*(step for step in (why, made.trace) if step is not None), training.trace],
                 gaps=[*([training.gap] if training.gap else []), Gap.CONVENTION if certain else Gap.UNSEEN],
             )
@@ -100,6 +110,42 @@ def _is_trained(program: Program, training: Training) -> bool:
     """Whether the passes over the data are more than one batch to look at gradients of."""
     backwards = [event for event in program.of(Backward) if event.trace == training.trace]
     return not backwards or any(event.loops for event in backwards)
+
+
+def _is_noise(program: Program, dataset: Value | None) -> bool:
+    """Whether a dataset gives random numbers that it draws itself: any order of them is as good."""
+    cases = dataset.cases if dataset is not None else ()
+    classes = [program.objects[case.obj].cls for case in cases if isinstance(case, Ref)]
+    return bool(classes) and len(classes) == len(cases) and all(cls is not None and _draws(cls) for cls in classes)
+
+
+def _draws(cls: Class) -> bool:
+    """Whether what ``__getitem__`` gives is drawn in it, or kept in attributes that are drawn in ``__init__``."""
+    bodies = {method.name: list(walk(method.body, into_functions=True)) for method in methods(cls)}
+    item, made = bodies.get("__getitem__", []), bodies.get("__init__", [])
+    if any(_is_draw(node) for node in item):
+        return not any(_is_stored(node) for node in item)
+    read = {node.attr for node in item if isinstance(node, ir.Attribute) and isinstance(node.value, ir.Name)}
+    drawn = {
+        target.attr: any(_is_draw(part) for part in walk((node.value,), into_functions=True))
+        for node in made
+        if isinstance(node, ir.Assign) and node.value is not None
+        for target in node.targets
+        if isinstance(target, ir.Attribute)
+    }
+    kept = [is_drawn for name, is_drawn in drawn.items() if name in read]
+    return bool(kept) and all(kept)
+
+
+def _is_draw(node: object) -> bool:
+    return isinstance(node, ir.Call) and (dotted(node.callee) or "").rpartition(".")[2] in _DRAWS
+
+
+def _is_stored(node: object) -> bool:
+    """``self.images[i]``, ``Image.open(path)``: data that was there before."""
+    if isinstance(node, ir.Call):
+        return bool(_READS.search((dotted(node.callee) or "").rpartition(".")[2]))
+    return isinstance(node, ir.Subscript) and isinstance(node.value, ir.Attribute)
 
 
 def _in_order(known: Loading, made: LoaderMade) -> Trace | None:

@@ -15,6 +15,7 @@ from analyzer.rules.base import Report, Rule
 from analyzer.syntax import ir
 from analyzer.syntax.scope import target_names, walk
 
+_EXISTS = re.compile(r"\b(?:exists|is_?file|is_?dir)\b")
 _CHOOSES = re.compile(
     RANK_WORDS.pattern + r"|main|primary|leader|chief|gpu|device|logger|writer|dist|proc|nan\b|finite|debug",
     re.IGNORECASE,
@@ -46,7 +47,8 @@ class SaveFromEveryRank(Rule):
 
     ## When it stays quiet
     When a branch around the call, in the function or in a caller, asks for the rank, or one left before; when the file
-    is named after the rank; for sharded training, where every rank must save; in a program of one process.
+    is named after the rank; for sharded training, where every rank must save; in a program of one process. A file that
+    is written where it does not exist yet, and ``save_pretrained`` of what may be a tokenizer, are possible.
 
     ## Fix safety
     No automatic fix: which process writes, and who waits for it, is the author's choice.
@@ -79,8 +81,16 @@ class SaveFromEveryRank(Rule):
                 f"Every rank {{does write}} this file (`{event.callee}`): nothing asks for the rank first. Save on "
                 "one rank only.",
                 because=[wrap.trace, event.trace],
-                gaps=[Gap.CONVENTION if _runs_everywhere(program, event, wrap) else Gap.UNSEEN],
+                gaps=[
+                    Gap.CONVENTION if _runs_everywhere(program, event, wrap) else Gap.UNSEEN,
+                    *_cached(program, event),
+                ],
             )
+
+
+def _cached(program: Program, event: Saved) -> list[Gap]:
+    """A file that is only written where it is not there yet is a cache: one run makes it for all later ones."""
+    return [Gap.UNSEEN for guard in event.guards if _EXISTS.search(words(program).of(guard.site))]
 
 
 def _prepared(program: Program) -> Event | None:

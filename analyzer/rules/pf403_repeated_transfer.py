@@ -11,7 +11,7 @@ from analyzer.engine.trace import Gap, start
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
 from analyzer.syntax import ir
-from analyzer.syntax.scope import walk
+from analyzer.syntax.scope import dotted, walk
 
 _WRITTEN_DOWN = re.compile(
     r"(torch\.)?(tensor|as_tensor|FloatTensor|LongTensor)\((?=.*\d)[\s\d.,eE+\-\[\]()]*(, *dtype=[\w.]+)?\)"
@@ -124,7 +124,13 @@ def _is_made_elsewhere(program: Program, transfer: Transfer) -> bool:
     """Whether a forward pass copies what another method made, and does not keep the copy."""
     made, here = program.function_around(transfer.made_at), program.function_around(transfer.site)
     is_other = made is not None and made is not here and transfer.made_at.path == transfer.site.path
-    return is_other and not program.is_kept(transfer.site) and not _reads_input(made)
+    return is_other and not program.is_kept(transfer.site) and not _reads_input(made) and not _calls(here, made)
+
+
+def _calls(here: ir.FunctionDef | None, made: ir.FunctionDef | None) -> bool:
+    """Whether the pass itself calls the function that makes the tensor: it is another one every time."""
+    calls = (node for node in walk(here.body, True) if isinstance(node, ir.Call)) if here is not None else ()
+    return made is not None and any((dotted(c.callee) or "").rpartition(".")[2] == made.name for c in calls)
 
 
 def _reads_input(function: ir.FunctionDef | None) -> bool:

@@ -113,9 +113,13 @@ def _saved(callee: str, number: int, name: str) -> Observer:
 
 
 def saved_pretrained(machine: Calls, receiver: Value, args: Args, at: int, state: State, result: Value) -> None:
-    """``model.save_pretrained(folder)``."""
+    """``model.save_pretrained(folder)``. It may ask for the rank itself; and tokenizers, which have the same method,
+    come to the same text on every rank."""
     file = args.node(0, "save_directory")
-    machine.emit(Saved, at, None, callee="save_pretrained", file_at=file.at if file else None)
+    if {"is_main_process", "save_function", "state_dict"} & args.keywords.keys():
+        return
+    trace = None if machine.is_module(receiver) else start(machine.site(at), "written here", Gap.UNSEEN)
+    machine.emit(Saved, at, trace, callee="save_pretrained", file_at=file.at if file else None)
 
 
 FUNCTIONS = {"torch.load": load, "torch.device": device}

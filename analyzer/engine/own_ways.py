@@ -1,0 +1,116 @@
+"""What a class does itself with what it keeps: registers it in another method, or hands it out in the place of
+``nn.Module``; and moves of a parameter that give the parameter itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from analyzer.engine.values import Class
+from analyzer.syntax import ir
+from analyzer.syntax.scope import dotted, walk
+
+_REGISTERS = frozenset(["add_module", "register_module", "register_parameter", "register_buffer", "setattr"])
+_HOLDERS = frozenset(["ModuleList", "ModuleDict", "Sequential", "ParameterList", "ParameterDict"])
+_HANDS_OUT = frozenset(["parameters", "named_parameters", "state_dict", "_apply", "to", "cuda", "modules", "children"])
+_PLACES = frozenset(["to", "cuda", "type_as", "npu", "xpu"])
+_TYPES = frozenset(["dtype", "half", "double", "bfloat16", "long", "int", "type", "to"])
+_SAME = frozenset(["requires_grad_", "contiguous"])
+_NEW = frozenset(["ones", "zeros", "randn", "rand", "empty", "eye", "Tensor", "FloatTensor"])
+
+
+def methods(cls: Class) -> Iterator[ir.FunctionDef]:
+    """The methods that a class defines itself."""
+    for node in cls.node.body:
+        if isinstance(node, ir.FunctionDef):
+            yield node
+
+
+def looks_after(cls: Class, name: str) -> bool:
+    """Whether a method of the class, or of a base in the repository, registers what ``self.name`` holds, or one of
+    those that ``nn.Module`` would be asked by hands it out."""
+    for owner in _lineage(cls):
+        for method in methods(owner):
+            this = method.params[0].name if method.params else ""
+            body = list(walk(method.body, into_functions=True))
+            if not any(is_field(node, this, name) for node in body):
+                continue
+            if method.name in _HANDS_OUT or any(_registers(node, this, name) for node in body):
+                return True
+    return False
+
+
+def is_field(node: object, this: str, name: str) -> bool:
+    """Whether a node is ``self.name``."""
+    return (
+        isinstance(node, ir.Attribute)
+        and node.attr == name
+        and isinstance(node.value, ir.Name)
+        and node.value.id == this
+    )
+
+
+def is_same_parameter(value: ir.Expr) -> bool:
+    """Whether what follows ``nn.Parameter(…)`` gives the parameter itself: a move to the device, or to the type, that
+    the tensor inside has already."""
+    steps: list[ir.Call] = []
+    node = value
+    while isinstance(node, ir.Call) and isinstance(node.callee, ir.Attribute) and _last(node) != "Parameter":
+        steps.append(node)
+        node = node.callee.value
+    if not isinstance(node, ir.Call) or _last(node) != "Parameter" or not node.args or not steps:
+        return False
+    inside = node.args[0].value
+    calls = [part for part in walk((inside,), into_functions=True) if isinstance(part, ir.Call)]
+    return all(_changes_nothing(step, calls) for step in steps)
+
+
+def _changes_nothing(step: ir.Call, inside: list[ir.Call]) -> bool:
+    name = _last(step)
+    if name in _SAME:
+        return True
+    if name == "float":
+        typed = any(arg.keyword == "dtype" for call in inside for arg in call.args)
+        return not typed and any(_last(call) in _NEW for call in inside) and not any(_last(c) in _TYPES for c in inside)
+    if name not in _PLACES:
+        return False
+    wanted = [_said(arg.value) for arg in step.args]
+    moved = [[_said(arg.value) for arg in call.args] for call in inside if _last(call) == name]
+    placed = [_said(arg.value) for call in inside for arg in call.args if arg.keyword == "device"]
+    return None not in wanted and (wanted in moved or (len(wanted) == 1 and wanted[0] in placed))
+
+
+def _said(node: ir.Expr) -> str | None:
+    """A name or a constant as it is written."""
+    return repr(node.value) if isinstance(node, ir.Constant) else dotted(node)
+
+
+def _last(call: ir.Call) -> str:
+    if isinstance(call.callee, ir.Attribute):
+        return call.callee.attr
+    return (dotted(call.callee) or "").rpartition(".")[2]
+
+
+def _lineage(cls: Class) -> Iterator[Class]:
+    work, seen = [cls], set[int]()
+    while work:
+        each = work.pop()
+        if each.scope not in seen:
+            seen.add(each.scope)
+            yield each
+            work += [base for base in each.bases if isinstance(base, Class)]
+
+
+def _registers(node: object, this: str, name: str) -> bool:
+    """``for m in self.name: self.add_module(…)``, ``setattr(self, …, self.name[0])``, ``nn.ModuleList(self.name)``."""
+    if isinstance(node, ir.For) and _mentions(node.iter, this, name):
+        return any(isinstance(part, ir.Call) and _last(part) in _REGISTERS for part in walk(node.body, True))
+    if isinstance(node, ir.Call) and _last(node) in _REGISTERS:
+        return any(_mentions(arg.value, this, name) for arg in node.args)
+    if isinstance(node, ir.Assign) and isinstance(node.value, ir.Call) and _last(node.value) in _HOLDERS:
+        return _mentions(node.value, this, name) and any(isinstance(each, ir.Attribute) for each in node.targets)
+    return False
+
+
+def _mentions(node: ir.Expr, this: str, name: str) -> bool:
+    return any(is_field(part, this, name) for part in walk((node,), into_functions=True))
