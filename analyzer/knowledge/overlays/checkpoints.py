@@ -15,6 +15,7 @@ from analyzer.engine.trace import Gap, start
 from analyzer.engine.values import Const, Device, External, Ref, Scalar, Tensor, Unknown, Value
 
 _WRITTEN = "written device"
+_GPU = "written GPU"
 Observer = Callable[[Calls, Args, int, State, Value], None]
 
 
@@ -58,6 +59,8 @@ def device(machine: Calls, args: Args, at: int, state: State) -> Value:
     names = [case.value for case in value.cases if isinstance(case, Const)] if value is not None else []
     if value is None or len(names) < len(value.cases) or not all(isinstance(name, str) for name in names):
         return Scalar()
+    if all(str(name).startswith("cuda") for name in names):
+        return Scalar(_GPU)
     return Scalar(HOST if all(name == "cpu" for name in names) else _WRITTEN)
 
 
@@ -79,11 +82,20 @@ def moved(machine: Calls, receiver: Value, args: Args, at: int, state: State, re
     if not any(isinstance(case, (Const, External, Tensor)) or _is_made(case) for case in value.cases):
         trace = start(machine.site(at), "the model goes to a device that is chosen when the program runs")
         machine.emit(DeviceChosen, at, trace)
+    elif machine.is_module(receiver) and all(_is_gpu(case) for case in value.cases):
+        machine.emit(GpuUsed, at, None)
 
 
 def _is_made(case: Value) -> bool:
     """What ``torch.device("cuda:0")`` gives; where its argument is open, `device_made` has noted that."""
-    return isinstance(case, Scalar) and case.kind in {HOST, _WRITTEN}
+    return isinstance(case, Scalar) and case.kind in {HOST, _WRITTEN, _GPU}
+
+
+def _is_gpu(case: Value) -> bool:
+    """A GPU that is written down: ``"cuda"``, ``torch.device("cuda:0")``."""
+    if isinstance(case, Const):
+        return isinstance(case.value, str) and case.value.startswith("cuda")
+    return isinstance(case, Scalar) and case.kind == _GPU
 
 
 def moved_to_gpu(machine: Calls, receiver: Value, args: Args, at: int, state: State, result: Value) -> None:
