@@ -9,6 +9,10 @@ from analyzer.syntax import ir
 from analyzer.syntax.scope import dotted, walk
 
 _PLOTS = ("matplotlib", "seaborn", "plotly", "pylab")
+_PICTURES = frozenset(
+    {"save_image", "make_grid", "add_image", "add_images", "add_figure", "imsave", "imshow", "imwrite", "savefig"}
+)
+"""Calls that show or write a picture, whoever has them."""
 
 
 def is_only_plotted(program: Program, site: Site) -> bool:
@@ -35,7 +39,7 @@ def _only_plots(unit: ir.Unit, function: ir.FunctionDef) -> bool:
         if isinstance(node, ir.Return) and node.value is not None:
             return False
         text = dotted(node.callee) if isinstance(node, ir.Call) else None
-        seen = seen or (text is not None and text.partition(".")[0] in plots)
+        seen = seen or (text is not None and (text.partition(".")[0] in plots or text.rpartition(".")[2] in _PICTURES))
         if text is not None and text.endswith((".backward", ".step")):
             return False
     return seen

@@ -21,11 +21,13 @@ _ORDERS = {"<", "<=", ">", ">="}
 _MAX_NAMES = 12
 OFFICIAL = "torchvision.datasets."
 """Data sets whose arguments name one of the splits that their authors made."""
-_SPLITS = {True: "train", False: "test", "train": "train", "test": "test"}
+_SPLITS = {True: "train", False: "test", "train": "train", "test": "test", "val": "val", "valid": "val"}
+_PARTS = ("torch.utils.data.random_split", "torch.utils.data.Subset")
 
 
 def split_of(program: Program, made: LoaderMade) -> str:
-    """The official split that a loader draws from: ``train``, ``test``, or nothing where it is another or unknown."""
+    """The official split that a loader draws from: ``train``, ``val``, ``test``, ``part`` for a part of the training
+    split, or nothing where it is unknown."""
     data = made.argument("dataset")
     found = {_split_of(program, case) for case in (data.cases if data is not None else ())}
     return found.pop() if len(found) == 1 else ""
@@ -33,6 +35,9 @@ def split_of(program: Program, made: LoaderMade) -> str:
 
 def _split_of(program: Program, case: Value) -> str:
     obj = program.objects[case.obj] if isinstance(case, Ref) else None
+    if obj is not None and obj.name.startswith(_PARTS):
+        whole = {_split_of(program, part) for _, value in obj.arguments[:1] for part in value.cases}
+        return "part" if whole == {"train"} else ""
     if obj is None or not obj.name.startswith(OFFICIAL):
         return ""
     given = dict(obj.arguments)

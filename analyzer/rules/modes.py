@@ -154,7 +154,11 @@ def sleeping(timeline: Timeline) -> Iterator[Asleep]:
         ):
             continue
         step = _step_for(timeline, forward)
-        found = _asleep(timeline, forward, step) if step is not None else None
+        found = (
+            _asleep(timeline, forward, step)
+            if step is not None and not _is_for_other(timeline, forward, step)
+            else None
+        )
         key = (forward.module, found.why.site) if found is not None else None
         if found is not None and key not in seen:
             seen.add(key)
@@ -167,6 +171,16 @@ def _step_for(timeline: Timeline, forward: Forward) -> Step | None:
     near = [step for step in timeline.steps if shared(step, forward)]
     mine = [step for step in near if forward.module in step.modules]
     return next(iter(mine or [step for step in near if not step.modules and not _is_elsewhere(timeline, step)]), None)
+
+
+def _is_for_other(timeline: Timeline, forward: Forward, step: Step) -> bool:
+    """Whether the module runs once more in training mode before it is updated: the pass in evaluation mode trains
+    another one (the adversary of a generator), and `train()` comes back in time."""
+    start, end = timeline.at(forward), timeline.at(step)
+    return any(
+        other.module == forward.module and other.is_eval == "no" and start < timeline.at(other) < end
+        for other in timeline.learning
+    )
 
 
 def _is_elsewhere(timeline: Timeline, step: Step) -> bool:

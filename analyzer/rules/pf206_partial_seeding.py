@@ -153,8 +153,20 @@ def _that_matter(program: Program, sites: list[Site], stream: str, trains: Step 
         drawn = {event.site: event for event in program.of(Drawn) if stream in event.streams and not event.loops}
         sites = [site for site in sites if site not in drawn or not _comes_after(program, drawn[site], steps)]
     once = {event.site for event in program.of(Drawn) if any(_is_kept_in_file(program, g) for g in event.guards)}
-    sites = [site for site in sites if site not in once]
+    sites = [site for site in sites if site not in once and not _makes_seed(program, site)]
     return [site for site in sites if not is_only_plotted(program, site)]
+
+
+def _makes_seed(program: Program, site: Site) -> bool:
+    """Whether what is drawn is a seed: ``args.seed = random.randint(1, 10000)``. Another one each time is meant."""
+    function, unit = program.function_around(site), program.unit(site.path)
+    body = function.body if function is not None else unit.body if unit is not None else ()
+    return any(
+        isinstance(node, ir.Assign)
+        and any("seed" in spelled(target).lower() for target in node.targets)
+        and any(getattr(part, "at", None) == site.at for part in walk((node,), True))
+        for node in walk(body, False)
+    )
 
 
 def _is_kept_in_file(program: Program, guard: Guard) -> bool:

@@ -9,9 +9,12 @@ from analyzer.engine.events import Escape, Forward, Loop, Mode
 from analyzer.engine.modes import called
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap, Site
+from analyzer.engine.values import ObjectId
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
 from analyzer.rules.modes import Timeline, before_loop, chain, over_batches, reported_at
+from analyzer.syntax import ir
+from analyzer.syntax.scope import walk
 
 _EVAL_WORDS = re.compile(rb"\.eval\(|\.train\(\s*(?:mode\s*=\s*)?False")
 
@@ -49,7 +52,8 @@ class EvalModeMissing(Rule):
     When ``eval()`` was called anywhere on the way, also by a caller, a context manager or a framework; for modules
     without dropout, batch norm or ``self.training``; for models that come in evaluation mode (``from_pretrained``);
     for passes without gradients inside a training loop (teachers, targets, pseudo-labels); where the outputs are thrown
-    away (recomputing the statistics of batch norm).
+    away (recomputing the statistics of batch norm). A note where no layer is known that changes the results (instance
+    norm and ``if self.training`` may not), and nothing in the program calls ``train()``.
 
     ## Fix safety
     Unsafe: the results of the evaluation change, which is the point, and a later training loop needs ``train()``.
@@ -91,6 +95,7 @@ class EvalModeMissing(Rule):
                 f"{_effect(program, forward)}. Call `eval()` first.",
                 because=chain(forward.mode or program.objects[forward.module].trace, nest[-1].trace, forward.trace),
                 gaps=gaps,
+                severity=_severity(timeline, forward),
                 fix=before_loop(program, forward, nest, "eval"),
             )
 
@@ -112,14 +117,39 @@ def _check_restored(timeline: Timeline, report: Report, forward: Forward) -> Non
         f"{_effect(program, forward)}. Call `eval()` first.",
         because=chain(program.objects[module].trace, restored.trace, forward.trace),
         gaps=[Gap.CONVENTION],
+        severity=_severity(timeline, forward),
     )
+
+
+def _minding(program: Program, forward: Forward) -> tuple[ObjectId, ...]:
+    """The parts of the module that mind the mode, as far as they are known."""
+    return program.minding.get(forward.module, ()) if forward.module is not None else ()
+
+
+def _severity(timeline: Timeline, forward: Forward) -> Severity | None:
+    """A note where no layer is known whose results depend on the mode, and nothing in the program calls ``train()``
+    either: ``if self.training`` often chooses what is given back, and instance norm goes by each sample's own
+    statistics, as it was trained to."""
+    program = timeline.program
+    is_known = any(_changes_results(program, part) for part in _minding(program, forward))
+    return None if is_known or any(event.is_eval == "no" for event in timeline.modes) else Severity.NOTE
+
+
+def _changes_results(program: Program, part: ObjectId) -> bool:
+    obj = program.objects[part]
+    if part not in program.reads_mode:
+        return "InstanceNorm" not in obj.name
+    handed = walk(obj.cls.node.body, True) if obj.cls is not None else ()
+    return any(
+        isinstance(node, ir.Arg) and isinstance(node.value, ir.Attribute) and node.value.attr == "training"
+        for node in handed
+    )  # ``F.dropout(x, training=self.training)``
 
 
 def _effect(program: Program, forward: Forward) -> str:
     """What training mode does to the evaluation, by the layers that mind it."""
     said: list[str] = []
-    minding = program.minding.get(forward.module, ()) if forward.module is not None else ()
-    for layer in (called(program, part) for part in minding):
+    for layer in (called(program, part) for part in _minding(program, forward)):
         if "Norm" in layer:
             said.append(f"`{layer}` uses these batches' statistics and keeps them")
         elif "Drop" in layer:

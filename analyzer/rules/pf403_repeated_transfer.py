@@ -44,7 +44,8 @@ class RepeatedTransfer(Rule):
     ## When it stays quiet
     For data that is new in every iteration (batches, observations, noise, slices and rows of a data set), for a tensor
     that is changed inside the loop or replaced by its copy (the next ``.to()`` finds it there), under
-    ``step % n == 0``, and outside of loops that run a model.
+    ``step % n == 0``, and outside of loops that run a model. A note for a table that a forward pass copies, and under
+    a condition: how often that is, and how much, its callers know.
 
     ## Fix safety
     No automatic fix: the copy belongs where the tensor is made, which may be another function.
@@ -77,6 +78,7 @@ class RepeatedTransfer(Rule):
                 f"{'Copy it once, before the loop.' if loops else 'Register it as a buffer, so that it moves once.'}",
                 because=[made, *(loop.trace for loop in loops[:1]), transfer.trace],
                 gaps=[Gap.CONVENTION] if is_table or transfer.guards else [],
+                severity=Severity.NOTE if is_table or transfer.guards else None,
             )
 
 
