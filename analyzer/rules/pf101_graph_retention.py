@@ -6,9 +6,12 @@ from analyzer.engine.events import Backward, Forward, Loop, Step, Store
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap, Site, Trace
 from analyzer.engine.values import Tensor, Unknown, nested
+from analyzer.engine.words import words
 from analyzer.findings import Severity
 from analyzer.fixes.edits import InsertAfter
 from analyzer.rules.base import DraftFix, Report, Rule
+from analyzer.syntax import ir
+from analyzer.syntax.scope import target_names
 
 
 class GraphRetention(Rule):
@@ -59,7 +62,7 @@ class GraphRetention(Rule):
             carrier = _carrier(program, store)
             if not loops or carrier is None or program.consumed(store.into):
                 continue
-            if not _is_made_anew(program, carrier, loops):
+            if not _is_made_anew(program, carrier, loops) or _starts_over(program, store):
                 continue
             freed = _freed_by(program, store, carrier, loops)
             if freed is None and _is_needed_later(program, store, carrier, loops):
@@ -164,6 +167,21 @@ def _is_made_anew(program: Program, carrier: Tensor | Unknown, loops: tuple[Loop
     keys = {loop.key for loop in loops}
     around = [event.loops for event in program.of(Forward) if event.site in carrier.roots]
     return not around or any(loop.key in keys for nest in around for loop in nest)
+
+
+def _starts_over(program: Program, store: Store) -> bool:
+    """Whether a loop before a running sum, in the same iteration, gives its name another value: that it runs at least
+    once is taken for granted."""
+    node, loop = words(program).node(store.site), words(program).node(store.loops[-1].site)
+    if not isinstance(node, ir.Augment) or not isinstance(node.target, ir.Name) or not isinstance(loop, ir.For):
+        return False
+    name = node.target.id
+    return any(
+        isinstance(each, ir.Assign) and name in {named for target in each.targets for named in target_names(target)}
+        for inner in loop.body
+        if isinstance(inner, ir.For) and inner.at < node.at
+        for each in inner.body
+    )
 
 
 def _freed_by(program: Program, store: Store, carrier: Tensor | Unknown, loops: tuple[Loop, ...]) -> Backward | None:

@@ -36,8 +36,15 @@ def add_argument(machine: Calls, ref: Ref, args: Args, at: int, state: State) ->
     default = _default(machine, args, long, at, state)
     value = _given(machine, args, names, default, at, state)
     is_open = isinstance(value, Const) and not machine.wanted and not machine.argv
+    is_open = is_open and not (_is_stuck(args, value) and state.get((ref.obj, dest)) is None)
     state.set((ref.obj, dest), Scalar("option", trace=value.trace) if is_open else value)
     return Scalar()
+
+
+def _is_stuck(args: Args, value: Value) -> bool:
+    """Whether a flag sets what it has by default, and no other option sets the same: it cannot be turned off."""
+    sets = {"store_true": True, "store_false": False}.get(_action(args))
+    return isinstance(value, Const) and sets is not None and value.value is sets
 
 
 def _action(args: Args) -> str:

@@ -82,7 +82,7 @@ def moved(machine: Calls, receiver: Value, args: Args, at: int, state: State, re
     if not any(isinstance(case, (Const, External, Tensor)) or _is_made(case) for case in value.cases):
         trace = start(machine.site(at), "the model goes to a device that is chosen when the program runs")
         machine.emit(DeviceChosen, at, trace)
-    elif machine.is_module(receiver) and all(_is_gpu(case) for case in value.cases):
+    elif all(_is_gpu(case) for case in value.cases):
         machine.emit(GpuUsed, at, None)
 
 
