@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from analyzer.engine import activations, padding, weights
 from analyzer.engine.built import building
-from analyzer.engine.events import Loop
+from analyzer.engine.events import Guard, Loop
 from analyzer.engine.forward import Forwards
 from analyzer.engine.graphs import device_of
 from analyzer.engine.hooks import argument, framework_of
@@ -42,6 +42,8 @@ IN_PLACE = {"detach_", "sigmoid_", "log_", "exp_", "relu_", "tanh_", "clamp_", "
 """Methods of a tensor after which it holds other numbers."""
 _BACKWARD = {"backward", "backward(…)"}
 _MODES = {"eval", "train", "requires_grad_"}
+_FEW = 2
+"""Functions that an `if` may choose between; a table of more (hooks by name) is asked for one of them."""
 
 
 class Calls(Forwards):
@@ -109,6 +111,9 @@ class Calls(Forwards):
         results: list[Value] = []
         is_choice = len({self.expected_by(case) for case in cases}) > 1
         self.choices += is_choice
+        outside = self.guards
+        if sum(isinstance(case, (Func, Partial)) for case in cases) > _FEW:
+            self.guards = (*outside, Guard(self.site(at), True))
         try:
             for case in cases:
                 path = state.fork()
@@ -116,6 +121,7 @@ class Calls(Forwards):
                 ends.append(path)
         finally:
             self.choices -= is_choice
+            self.guards = outside
         met = merge(ends)
         assert met is not None
         state.become(met)

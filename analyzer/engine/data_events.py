@@ -126,7 +126,7 @@ class DeviceChosen(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuUsed(Event):
-    """``.cuda()`` of a module or a tensor: without a GPU the program ends here."""
+    """``.cuda()`` of a module or a tensor, or CUDA tensors as the default: without a GPU the program ends here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -37,7 +37,8 @@ class Loop:
 
 class Guard(NamedTuple):
     """A condition around an event: which `if`, and which way it went. A branch that leaves (``continue``) guards the
-    rest of its block. `is_periodic`: it holds every n-th time (``step % n == 0``, a counter that is reset)."""
+    rest of its block; a call of one of several functions that a table holds guards what they do. `is_periodic`: it
+    holds every n-th time (``step % n == 0``, a counter that is reset)."""
 
     site: Site
     taken: bool

@@ -48,6 +48,8 @@ def note_unregistered(machine: Calls, cls: Class, ref: Ref, state: State) -> Non
     for name, value, what in suspects:
         if what == "modules" and not _own(machine, ref, value, state) - registered:
             continue
+        if what == "parameter" and _is_given(cls, name):
+            continue
         if what == "parameters" and _is_registered_list(machine, fields, registered, value, state):
             continue
         reads = list(_reads(cls, name))
@@ -180,6 +182,18 @@ def _is_parameter(cls: Class, name: str) -> bool:
     """Whether what is done to an ``nn.Parameter`` gives the parameter itself."""
     values = [node.value for node in _assignments(cls, name) if node.value is not None]
     return bool(values) and all(is_same_parameter(value) for value in values)
+
+
+def _is_given(cls: Class, name: str) -> bool:
+    """Whether ``__init__`` keeps what it was given under a name: an input, perhaps, whose gradient is asked for."""
+    for method in (method for method in _methods(cls) if method.name == "__init__" and method.params):
+        given = {param.name for param in method.params[1:]}
+        for node in walk(method.body, into_functions=False):
+            if isinstance(node, ir.Assign) and any(
+                _is_field(each, method.params[0].name, name) for each in node.targets
+            ):
+                return isinstance(node.value, ir.Name) and node.value.id in given
+    return False
 
 
 # --- how the class uses an attribute --------------------------------------------------------------------------------

@@ -10,8 +10,10 @@ from analyzer.engine.events import Backward, Escape, Event, Forward, Loop, Mode,
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap, Site, Trace
 from analyzer.engine.values import Const, ObjectId
+from analyzer.engine.words import words
 from analyzer.fixes.edits import InsertStatement
 from analyzer.rules.base import DraftFix
+from analyzer.syntax import ir
 from analyzer.syntax.later import cst
 
 
@@ -222,6 +224,8 @@ def _may_wake(timeline: Timeline, switch: Mode, forward: Forward) -> bool:
 def _is_choice(timeline: Timeline, switch: Mode, forward: Forward) -> bool:
     """A bare ``if flag: model.eval()``, with no evaluation after it: a way to train, chosen by a flag."""
     extra = [guard for guard in switch.guards if guard not in forward.guards]
+    if any(isinstance(words(timeline.program).node(guard.site), ir.Call) for guard in extra):
+        return True  # one of several functions that are called by a name
     if not extra or switch.function != forward.function or any(guard.is_periodic for guard in extra):
         return False
     place = timeline.at(switch)

@@ -18,6 +18,7 @@ from analyzer.syntax import ir
 from analyzer.syntax.scope import dotted, walk
 
 _FILE_WORDS = re.compile(r"\bexists\b|\bis_file\b|\bisfile\b")
+_SPLIT_WORDS = re.compile(r"split|fold|subset", re.IGNORECASE)
 _RUN_WORDS = re.compile(r"runs|trials|repeat|seeds", re.IGNORECASE)
 _SEED = {"torch": "torch.manual_seed(seed)", "numpy": "np.random.seed(seed)", "python": "random.seed(seed)"}
 
@@ -113,9 +114,11 @@ def _report(program: Program, report: Report, found: Randomness, stream: str, tr
 
 def _are_for_one_draw(program: Program, seeded: list[tuple[Site, str]]) -> bool:
     """Whether NumPy or `random` is all that is seeded, with a number that is written down, right before it is drawn
-    from: one shuffle or split is meant to come out the same, not the run."""
+    from, or with a number that is named after a split: that is meant to come out the same, not the run."""
     return all(
-        stream in {"numpy", "python"} and is_right_before_order(program, site, stream) for site, stream in seeded
+        stream in {"numpy", "python"}
+        and (is_right_before_order(program, site, stream) or bool(_SPLIT_WORDS.search(words(program).of(site))))
+        for site, stream in seeded
     )
 
 

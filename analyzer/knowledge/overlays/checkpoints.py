@@ -114,6 +114,14 @@ def moved_to_gpu(machine: Calls, receiver: Value, args: Args, at: int, state: St
         machine.emit(GpuUsed, at, None)
 
 
+def tensors_on_gpu(machine: Calls, args: Args, at: int, state: State, result: Value) -> None:
+    """``torch.set_default_tensor_type("torch.cuda.FloatTensor")``: every tensor is made on the GPU."""
+    for case in (case for value in args.all() for case in value.cases):
+        name = case.name if isinstance(case, External) else case.value if isinstance(case, Const) else ""
+        if isinstance(name, str) and name.removeprefix("torch.").startswith("cuda"):
+            machine.emit(GpuUsed, at, None)
+
+
 def _saved(callee: str, number: int, name: str) -> Observer:
     def note(machine: Calls, args: Args, at: int, state: State, result: Value) -> None:
         file = args.node(number, name)
@@ -139,5 +147,7 @@ OBSERVERS = {
     "torch.save": _saved("torch.save", 1, "f"),
     "torch.cuda.is_available": device_asked,
     "torch.device": device_made,
+    "torch.set_default_tensor_type": tensors_on_gpu,
+    "torch.set_default_device": tensors_on_gpu,
 }
 METHOD_OBSERVERS = {"load_state_dict": restored, "to": moved, "cuda": moved_to_gpu, "save_pretrained": saved_pretrained}
