@@ -135,6 +135,7 @@ class Containers(Operations):
             self.site(at),
             kind,
             trace,
+            run=self.run_number,
             depth=len(self.calls),
             over=over,
             bound=bound,

@@ -71,7 +71,8 @@ class Control(Assignments):
         return self.loop(loop, begin, node.body, node.orelse, state)
 
     def while_(self, node: ir.While, state: State) -> State | None:
-        loop = Loop(self.site(node.at), "while", start(self.site(node.at), "the loop"), depth=len(self.calls))
+        site = self.site(node.at)
+        loop = Loop(site, "while", start(site, "the loop"), run=self.run_number, depth=len(self.calls))
         return self.loop(loop, lambda head: void(self.evaluate(node.test, head)), node.body, node.orelse, state)
 
     def loop(

@@ -20,6 +20,8 @@ class Loop:
     trace: Trace
     part: str = ""
     """Keeps apart the loops of a framework that one place stands for."""
+    run: int = 0
+    """Keeps apart the runs of one loop, in a function that is called from several places."""
     depth: int = field(default=0, compare=False)
     """How many calls deep the loop is."""
     over: frozenset[ObjectId] = field(default=frozenset(), compare=False)
@@ -30,9 +32,9 @@ class Loop:
     """What its iterations are: rows of a tensor, parameters, numbers, items of a container."""
 
     @property
-    def key(self) -> tuple[Site, str]:
+    def key(self) -> tuple[Site, str, int]:
         """Which loop it is."""
-        return self.site, self.part
+        return self.site, self.part, self.run
 
 
 class Guard(NamedTuple):
@@ -88,6 +90,8 @@ class Forward(Event):
     """The module and those of its parts that came in evaluation mode and that nothing has switched since."""
     parts: frozenset[ObjectId] = frozenset()
     """The module and all that it holds; empty while no optimizer has been seen."""
+    root: Site
+    """The graph that begins here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

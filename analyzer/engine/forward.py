@@ -56,7 +56,7 @@ class Forwards(Rows):
             grad=_TRI[None if is_off is None else not is_off], is_eval=modes.is_eval(self, ref, state),
             has_graph=_TRI[has_graph], mode=mode.trace if mode else None,
             on_batch=any(isinstance(c, Tensor) and c.is_batch for c in given), inputs=incoming_roots(given),
-            is_dry=self.is_dry or are_synthetic(given),
+            root=self.root(at), is_dry=self.is_dry or are_synthetic(given),
             modes=mode.cases if mode else (), depends=depends, is_frozen=_TRI[is_frozen],
             asleep=modes.asleep(self, ref, state),
             parts=self.with_parts(frozenset({ref.obj}), state) if self.has_optimizer else frozenset(),
@@ -73,14 +73,14 @@ class Forwards(Rows):
 
     def rooted(self, result: Value, ref: Ref, args: Args, at: int, state: State) -> Value:
         """The graph of a forward pass begins at the call, newly made."""
-        site = self.site(at)
-        state.set((site, "is freed"), FALSE)
+        site, root = self.site(at), self.root(at)
+        state.set((root, "is freed"), FALSE)
         trace = start(site, "the forward pass builds a graph", self.gap_of(ref))
         incoming = frozenset(root for arg in args.all() for case in self.deep(arg, state) for root in roots_of(case))
 
         def mark(case: Value) -> Value:
             if isinstance(case, Tensor) and case.graph != "no":
-                return replace(case, roots=limited(frozenset({site}) | incoming), trace=trace)
+                return replace(case, roots=limited(frozenset({root}) | incoming), trace=trace)
             if isinstance(case, Tuple):
                 return replace(case, items=tuple(union(mark(c) for c in item.cases) for item in case.items))
             if isinstance(case, Ref) and self.obj(case).kind in CONTAINERS:
@@ -139,7 +139,7 @@ class Forwards(Rows):
         graph: Tri = "no" if off else "maybe" if off is None or is_frozen is None else "yes"
         if is_frozen and graph == "yes" and not any(carries(case) for case in incoming):
             graph = "no"
-        roots = frozenset(root for case in incoming for root in roots_of(case)) | {self.site(at)}
+        roots = frozenset(root for case in incoming for root in roots_of(case)) | {self.root(at)}
         via = targets.without(measures.without(frozenset(v for case in incoming for v in case.via)))
         is_shown = bool(outputs.marks_in(via))
         if is_shown:

@@ -96,6 +96,7 @@ class Machine(ABC):
         self.loops: tuple[Loop, ...] = ()
         self.guards: tuple[Guard, ...] = ()
         self.calls: tuple[Site, ...] = ()
+        self.runs: dict[tuple[Site, ...], int] = {(): 0}
         self.frames: list[Frame] = []
         self.choices = 0
         """How many calls in progress are calls of one of several losses that want different inputs."""
@@ -141,7 +142,16 @@ class Machine(ABC):
         return self.frames[-1]
 
     def site(self, at: int) -> Site:
-        return _NEW(Site, (self.frames[-1].path, at))  # what `Site(path, at)` does, without a call in Python
+        return _NEW(Site, (self.frames[-1].path, at, 0))  # what `Site(path, at)` does, without a call in Python
+
+    def root(self, at: int) -> Site:
+        """The graph that begins at a call here, reached through these calls."""
+        return Site(self.frames[-1].path, at, self.run_number)
+
+    @property
+    def run_number(self) -> int:
+        """Which run of the code this is: one for each chain of calls that leads here."""
+        return self.runs.setdefault(self.calls, len(self.runs))
 
     def spend(self) -> None:
         self.steps_left -= 1

@@ -17,10 +17,12 @@ from analyzer.syntax.ir import NodeId
 
 
 class Site(NamedTuple):
-    """A place in the program: a file and the number of a node in it."""
+    """A place in the program: a file and the number of a node in it. `run` tells the runs of one place apart, where
+    that matters: a function that two loops call makes two graphs."""
 
     path: str
     at: NodeId
+    run: int = 0
 
 
 class Gap(enum.Enum):

@@ -55,7 +55,7 @@ class Uses(Machine):
             return self.as_kind(kind, name, value, at, state)
         if not is_loss_by_use(self.uses_of(name)):
             return value
-        site, is_off = self.site(at), state.flag(*GRAD_OFF)
+        site, root, is_off = self.site(at), self.root(at), state.flag(*GRAD_OFF)
         if is_off:
             return value  # the name is that of a loss that is trained elsewhere; here gradients are switched off
         graph: Tri = "maybe" if is_off is None else "yes"
@@ -68,9 +68,9 @@ class Uses(Machine):
                 case = next(iter(measures.marked(case, measures.Mark.LOSS).cases))
             trace = start(site, "`.backward()` is called on this: it carries a graph")
             if isinstance(case, Unknown):
-                return Tensor(graph, case.roots | {site}, case.via, trace=trace)
+                return Tensor(graph, case.roots | {root}, case.via, trace=trace)
             if isinstance(case, Tensor) and case.graph == "maybe":
-                return replace(case, graph=graph, roots=case.roots | {site}, trace=trace)
+                return replace(case, graph=graph, roots=case.roots | {root}, trace=trace)
             return case
 
         return union(tensor(case) for case in value.cases)

@@ -35,7 +35,7 @@ class Timeline:
         self.learning = [
             forward
             for forward in self.forwards
-            if forward.site in self.roots and forward.has_graph != "no" and self._is_used(forward)
+            if forward.root in self.roots and forward.has_graph != "no" and self._is_used(forward)
         ]
         """Forward passes that a backward pass goes through."""
         self.stepped: frozenset[ObjectId] = frozenset(module for step in self.steps for module in step.modules)
@@ -45,7 +45,7 @@ class Timeline:
         """Whether a backward pass belongs to this run of the code: one function may be called to train and, from
         another place, to evaluate (``run_epoch(…, mode="eval")``)."""
         return any(
-            forward.site in event.roots and (event.function != forward.function or event.calls == forward.calls)
+            forward.root in event.roots and (event.function != forward.function or event.calls == forward.calls)
             for event in self.backwards
         )
 

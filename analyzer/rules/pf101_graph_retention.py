@@ -165,7 +165,7 @@ def grown_over(loops: tuple[Loop, ...]) -> tuple[Loop, ...]:
 def _is_made_anew(program: Program, carrier: Tensor | Unknown, loops: tuple[Loop, ...]) -> bool:
     """Whether the iterations make graphs of their own: keeping parts of one earlier graph keeps that one only."""
     keys = {loop.key for loop in loops}
-    around = [event.loops for event in program.of(Forward) if event.site in carrier.roots]
+    around = [event.loops for event in program.of(Forward) if event.root in carrier.roots]
     return not around or any(loop.key in keys for nest in around for loop in nest)
 
 
@@ -208,7 +208,7 @@ def _is_window(program: Program, store: Store, carrier: Tensor | Unknown, loops:
         return False
     if any(loop.kind in {"data", "framework"} for loop in loops):
         return False
-    passes = [event for event in program.of(Forward) if event.site in carrier.roots]
+    passes = [event for event in program.of(Forward) if event.root in carrier.roots]
     return not passes or any(event.is_eval != "yes" for event in passes)
 
 
@@ -233,7 +233,7 @@ def _gaps(program: Program, store: Store, carrier: Tensor | Unknown, loops: tupl
         gaps.append(Gap.UNSEEN)
     escape = program.escapes(store.into)
     if escape is not None:
-        seen = [event for event in program.of(Forward) if event.site in carrier.roots]
+        seen = [event for event in program.of(Forward) if event.root in carrier.roots]
         is_evaluation = escape.how == "return" and bool(seen) and all(event.is_eval == "yes" for event in seen)
         gaps.append(Gap.CONVENTION if is_evaluation else Gap.UNSEEN)
     return gaps

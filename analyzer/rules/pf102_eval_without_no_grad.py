@@ -104,7 +104,7 @@ def _cases(program: Program) -> Iterator[_Case]:
     blind = any(not event.is_known for event in program.of(Backward))
     seen: set[Site] = set()
     for forward in program.of(Forward):
-        if (forward.grad, forward.has_graph) != ("yes", "yes") or forward.site in used or forward.is_dry:
+        if (forward.grad, forward.has_graph) != ("yes", "yes") or forward.root in used or forward.is_dry:
             continue
         nest = _over_batches(program, forward)
         place = nest[-1].site if nest else forward.site
@@ -149,7 +149,7 @@ def _evidence(program: Program, forward: Forward, nest: tuple[Loop, ...]) -> _Ev
         lost = Gap.UNSEEN
     if forward.is_eval == "yes" and forward.mode is not None:
         if nest:
-            returned = any(forward.site in event.roots for event in program.of(Escape) if event.how == "return")
+            returned = any(forward.root in event.roots for event in program.of(Escape) if event.how == "return")
             gaps = [Gap.UNSEEN] if program.is_called_without_grad(forward) else [Gap.CONVENTION] if returned else []
             return _Evidence([forward.mode, nest[-1].trace, forward.trace], gaps)
         if lost is Gap.UNSEEN:
@@ -158,7 +158,7 @@ def _evidence(program: Program, forward: Forward, nest: tuple[Loop, ...]) -> _Ev
         return _Evidence([forward.mode, forward.trace], [gap])
     if not nest or nest[-1].kind != "data" or not forward.on_batch or not program.has_parameters(forward):
         return None
-    left = next((event for event in program.within(GraphLeft, nest) if forward.site in event.roots), None)
+    left = next((event for event in program.within(GraphLeft, nest) if forward.root in event.roots), None)
     if lost is Gap.UNSEEN or left is None or not any(program.of(Backward)) or program.runs_under_unseen_base(forward):
         return None
     read = start(left.site, "only numbers without a graph are made of it")
@@ -179,7 +179,7 @@ def _loses(program: Program, forward: Forward) -> Gap | None:
     call that stands alone or gets an optimizer. A call whose result is used computes something: a convention."""
     gap: Gap | None = None
     for event in program.of(Escape):
-        if forward.site not in event.roots:
+        if forward.root not in event.roots:
             continue
         trains = any(program.objects[obj].kind in {"Optimizer", "Stepper", "Scaler"} for obj in event.objects)
         if event.how == "return" or event.is_for_effect or trains:

@@ -55,7 +55,7 @@ class MissingDetach(Rule):
         """Every backward pass, what it runs through, and which of that the next steps apply."""
         forwards: dict[object, list[Forward]] = {}
         for forward in program.of(Forward):
-            forwards.setdefault(forward.site, []).append(forward)
+            forwards.setdefault(forward.root, []).append(forward)
         # a place where several networks run says nothing about which of them a graph came from
         runs = forwards
         forwards = {site: found for site, found in forwards.items() if len({each.module for each in found}) == 1}
@@ -108,11 +108,11 @@ def _shown_to_critic(
     """A network is updated on the output of another one that has an optimizer of its own, which does not step here."""
     for critic in through:
         for maker in through:
-            if maker.site not in critic.inputs or maker.module == critic.module or critic.module not in applied:
+            if maker.root not in critic.inputs or maker.module == critic.module or critic.module not in applied:
                 continue
             if maker.module in applied or maker.module not in trained or maker.guards != critic.guards:
                 continue
-            if any({maker.site, critic.site} <= roots for roots in wanted):
+            if any({maker.root, critic.root} <= roots for roots in wanted):
                 continue  # the same output is what another backward pass needs
             report(
                 critic.site,

@@ -67,8 +67,8 @@ class EvalModeMissing(Rule):
     def check(self, program: Program, report: Report) -> None:
         """A forward over batches, gradients off, in a loop that trains nothing, of a module not in evaluation mode."""
         timeline = Timeline(program)
-        entered: dict[tuple[Site, str], Forward] = {}
-        seen: set[tuple[Site, str]] = set()
+        entered: dict[object, Forward] = {}
+        seen: set[object] = set()
         for forward in timeline.forwards:
             nest = over_batches(forward)
             if not nest:
@@ -174,11 +174,11 @@ def _is_evaluation(timeline: Timeline, forward: Forward, nest: tuple[Loop, ...])
 def _is_unused(timeline: Timeline, forward: Forward) -> bool:
     """Whether a model that is trained elsewhere runs over data, and no backward pass ever uses the graph: an evaluation
     that has forgotten `no_grad` as well."""
-    if forward.grad != "yes" or forward.module not in timeline.trained or forward.site in timeline.roots:
+    if forward.grad != "yes" or forward.module not in timeline.trained or forward.root in timeline.roots:
         return False
     if not forward.loops or any(loop.kind != "data" for loop in over_batches(forward)[-1:]):
         return False
-    return not any(event.how == "return" and forward.site in event.roots for event in timeline.program.of(Escape))
+    return not any(event.how == "return" and forward.root in event.roots for event in timeline.program.of(Escape))
 
 
 def _gaps(timeline: Timeline, forward: Forward) -> list[Gap] | None:

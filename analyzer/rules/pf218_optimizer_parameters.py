@@ -85,7 +85,7 @@ def _unreached(program: Program, report: Report, made: list[OptimizerMade]) -> N
     """A step in a loop none of whose backward passes goes through a module that the optimizer holds."""
     passes: dict[Site, list[Forward]] = {}
     for forward in program.of(Forward):
-        passes.setdefault(forward.site, []).append(forward)
+        passes.setdefault(forward.root, []).append(forward)
     whole = {event.optimizer for event in made if event.is_complete}
     for step in program.of(Step):
         nest = nest_of(step)
@@ -94,6 +94,8 @@ def _unreached(program: Program, report: Report, made: list[OptimizerMade]) -> N
         backwards = list(program.within(Backward, nest))
         reached = _reached(program, backwards, passes)
         if not reached or reached & step.modules:
+            continue
+        if any(_is_opaque(forward, step) for forward in program.within(Forward, nest)):
             continue
         mine = step.modules | {step.optimizer}
         if any(event.how == "call" and event.objects & mine for event in program.of(Escape)):
@@ -105,6 +107,11 @@ def _unreached(program: Program, report: Report, made: list[OptimizerMade]) -> N
             because=[program.objects[step.optimizer].trace, backwards[-1].trace, step.trace],
             gaps=[Gap.CONVENTION],
         )
+
+
+def _is_opaque(forward: Forward, step: Step) -> bool:
+    """Whether a network that the step updates runs, and what it gives was not followed: it may be what is trained."""
+    return bool(forward.parts & step.modules) and forward.grad != "no" and forward.has_graph != "yes"
 
 
 def _left_out(program: Program, report: Report, made: list[OptimizerMade]) -> None:
@@ -125,7 +132,7 @@ def _left_out(program: Program, report: Report, made: list[OptimizerMade]) -> No
             continue
         if any(_is_twin(program, module, other) for other in held):
             continue
-        backward = next((each for each in passes if forward.site in each.roots and each.order > forward.order), None)
+        backward = next((each for each in passes if forward.root in each.roots and each.order > forward.order), None)
         step = next((s for s in steps if backward and in_one_iteration(s, backward) and s.order > backward.order), None)
         if backward is None or step is None or len(backward.roots) >= MAX_ROOTS:
             continue
