@@ -16,6 +16,7 @@ from estimator.resolve.closure import closure
 from estimator.resolve.versions import major_version, may_pin
 from estimator.smoke import smoke_test
 from estimator.sourced import Sourced, Unknown
+from estimator.unread import too_large
 
 MAX_LAUNCHES = 60  # per change; each is followed into its script twice
 _MAX_MOVED = 6
@@ -42,6 +43,7 @@ def affected(base: Files, head: Files, changed: Collection[str], targets: Mappin
             unread.append(Skipped(path, f"launches not compared: {type(error).__name__} in Preflight (please report)"))
         if path in changed or b"#SBATCH" in (head.read(path) or b""):
             notes += unread  # an unchanged script that is no job is nobody's business in this review
+    notes += too_large(head, sorted(changed))
     impacts = Impacts(found)
     impacts.notes = tuple(dict.fromkeys(notes))
     return impacts

@@ -74,14 +74,16 @@ def launches(
     paths: Sequence[str] | None = None,
     command: str | None = None,
     targets: Mapping[str, str] | None = None,
+    named: Collection[str] = (),
 ) -> Found:
     """The launch configs of `paths` (default: every one in the tree), or those of one command line, estimated.
+    Of those that a person `named` one by one, a file without a launch is skipped with the reason.
 
     Raises `InputError` for a `command` that is none. A file that cannot be read is named in ``skipped``.
     """
     from estimator.launches import find
 
-    return find(files, paths, command, targets)
+    return find(files, paths, command, targets, named)
 
 
 def submissions(files: Files, words: Sequence[str], targets: Mapping[str, str], shell: Shell) -> Submissions:

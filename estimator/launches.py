@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,20 +15,22 @@ from estimator.estimation import estimate
 from estimator.launch.base import LaunchConfig, Request, reader_for
 from estimator.launch.cloud_files import on_cloud
 from estimator.launch.defaults import with_default_gpu
+from estimator.launch.places import is_in_tool_folder
 from estimator.report import Estimate
 from estimator.resolve.hydra_apps import with_hydra
 from estimator.resolve.precedence import resolve
 from estimator.resolve.recipes import enriched
-from estimator.runconfig import RunConfig
+from estimator.runconfig import NOT_GIVEN, RunConfig
 from estimator.sourced import Sourced, Unknown
 from estimator.submission import Shell, from_words, split
+from estimator.unread import CONFIG_SUFFIXES, nothing_in, too_large
 
 SUFFIXES = (".slurm", ".sbatch", ".sh", ".bash", ".job", "Makefile", ".mk")
-CONFIG_SUFFIXES = (".yaml", ".yml", ".toml", ".json")
 _PYTHON = (".py", ".ipynb")
 _SUBMITS = re.compile(r"sagemaker|modal|launch|submit|cloud|vertex|estimator|\baws|remote_job|run_job", re.IGNORECASE)
 MAX_CANDIDATES = 400
 MAX_FOUND = 100  # launches of one listing; each is followed into its script
+_SILENT = {"grad_accum": "whether the training loop accumulates gradients is not counted"}
 _HARDWARE = ("gpu", "num_gpus", "nodes")
 _REPORTED = (
     "model", "micro_batch", "grad_accum", "seq_len", "precision", "optimizer", "sharding", "grad_checkpointing",
@@ -83,11 +85,15 @@ class Launch:
     def _unknowns(self) -> Iterator[dict[str, Any]]:
         words = self.run.words()
         target = {"gpus_per_node": self.config.target.gpus_per_node, "nodes": self.config.target.nodes}
-        wanted = {**{name: words[name] for name in ("gpu", *_REPORTED)}, **target}
+        answered = {"model"} if words["arch"].is_known else set()
+        answered |= {"model", "seq_len"} if words["network"].is_known else set()
+        wanted = {**{name: words[name] for name in ("gpu", *_REPORTED) if name not in answered}, **target}
         for name, sourced in wanted.items():
             if isinstance(sourced.value, Unknown):
                 place = f" ({sourced.origin})" if sourced.origin.path else ""
-                reason = "nothing in the code says" if sourced.value.reason == "not given" else sourced.value.reason
+                reason = sourced.value.reason
+                if reason == NOT_GIVEN:
+                    reason = _SILENT.get(name, "nothing in the code says")
                 yield {"field": name, "reason": f"{reason}{place}"}
         if self.problem:
             yield {"field": "estimate", "reason": self.problem}
@@ -134,12 +140,12 @@ def num_candidates(files: Files) -> int:
 def _may_start(path: str) -> bool:
     if path.endswith(SUFFIXES):
         return True
-    return not _is_hidden(path) and (path.endswith(CONFIG_SUFFIXES) or is_submitter(path))
+    return not is_in_tool_folder(path) and (path.endswith(CONFIG_SUFFIXES) or is_submitter(path))
 
 
 def is_submitter(path: str) -> bool:
     """Whether a Python file may start jobs elsewhere, by its name."""
-    return path.endswith(_PYTHON) and bool(_SUBMITS.search(path)) and not _is_hidden(path)
+    return path.endswith(_PYTHON) and bool(_SUBMITS.search(path)) and not is_in_tool_folder(path)
 
 
 def candidates(files: Files, first: Sequence[str] = (), folder: str = "", *, with_configs: bool = True) -> list[str]:
@@ -148,15 +154,8 @@ def candidates(files: Files, first: Sequence[str] = (), folder: str = "", *, wit
     below = sorted(path for path in files.paths() if path.startswith(folder))
     named = [path for path in below if path.endswith(SUFFIXES)]
     named += [path for path in below if is_submitter(path)]
-    named += [path for path in below if with_configs and path.endswith(CONFIG_SUFFIXES) and not _is_hidden(path)]
+    named += [path for path in below if with_configs and path.endswith(CONFIG_SUFFIXES) and not is_in_tool_folder(path)]
     return list(dict.fromkeys([*first, *named]))[:MAX_CANDIDATES]
-
-
-def _is_hidden(path: str) -> bool:
-    """Folders of tools (``.vscode``, ``node_modules``) start no training; workflows and hidden files may."""
-    if path.startswith(".github/workflows/"):
-        return False
-    return any(part.startswith(".") or part == "node_modules" for part in path.split("/")[:-1])
 
 
 def read(
@@ -214,8 +213,11 @@ def find(
     paths: Sequence[str] | None = None,
     command: str | None = None,
     labels: Mapping[str, str] | None = None,
+    named: Collection[str] = (),
 ) -> Found:
-    """The launches of `paths` (default: every launch file of the tree), or of one command line a person would type."""
+    """The launches of `paths` (default: every launch file of the tree), or of one command line a person would type.
+
+    Of the paths that a person `named` one by one, those without a launch are skipped with the reason."""
     notes: list[Skipped] = []
     if command is not None:
         configs = typed(files, split(command), labels)
@@ -232,8 +234,15 @@ def find(
                 Skipped(path, f"and {rest - 1} more not read: {MAX_FOUND} launches were found; name fewer paths")
             )
             break
+        before = len(found) + len(notes)
         for config in read(files, path, labels, notes):
             found += resolved(files, config, notes)
+        if path in named and len(found) + len(notes) == before:
+            notes.append(nothing_in(files, path))
+    notes += too_large(files, [path for path in names if path not in named])
+    rest = num_candidates(files) - MAX_CANDIDATES if paths is None else 0
+    if rest > 0:
+        notes.append(Skipped(".", f"{rest} more files may start runs and were not read; name a folder"))
     return Found(launches=tuple(distinct(found)), skipped=tuple(notes))
 
 

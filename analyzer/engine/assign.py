@@ -6,7 +6,7 @@ from analyzer.engine import frozen, measures, outputs, targets, weights
 from analyzer.engine.calls import Calls
 from analyzer.engine.events import Clear, Store
 from analyzer.engine.graphs import carries
-from analyzer.engine.machine import CONTAINERS
+from analyzer.engine.machine import CONTAINERS, Args
 from analyzer.engine.optim_events import LayerReplaced
 from analyzer.engine.padding import padding_of, unpadded
 from analyzer.engine.state import State
@@ -85,6 +85,8 @@ class Assignments(Calls):
 
     def assign_attribute(self, target: ir.Attribute, value: Value, state: State, at: int) -> None:
         receiver = self.evaluate(target.value, state)
+        if target.attr == "requires_grad" and self.wanted:  # for the estimator: as if `requires_grad_` were called
+            self.saw("torch.Tensor.requires_grad_", Args((value,)), at, state, receiver)
         for case in receiver.cases:
             if target.attr == "grad":
                 modules = case.param_of if isinstance(case, Tensor) else frozenset()

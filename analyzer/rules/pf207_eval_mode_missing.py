@@ -8,7 +8,7 @@ from analyzer.engine.data_events import Restored
 from analyzer.engine.events import Escape, Forward, Loop, Mode
 from analyzer.engine.modes import called
 from analyzer.engine.program import Program
-from analyzer.engine.trace import Gap, Site
+from analyzer.engine.trace import Gap
 from analyzer.engine.values import ObjectId
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule

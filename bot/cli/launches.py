@@ -42,7 +42,8 @@ def run(args: argparse.Namespace) -> int:
     files = Directory(Path())
     paths = None if not args.paths else list(_expanded(files, args.paths))
     targets = {**project_targets(files, "launches"), **_targets(args.target)}
-    found = launches(files, paths, args.command, targets)
+    named = frozenset(_name(path) for path in args.paths if not Path(path).is_dir())
+    found = launches(files, paths, args.command, targets, named)
     print(json.dumps(found.to_json(), indent=2, ensure_ascii=False) if args.format == "json" else _text(found))
     return 0
 
@@ -68,11 +69,15 @@ def _expanded(files: Files, paths: list[str]) -> Iterator[str]:
             raise InputError(f"{path}: no such file or directory")
         if not place.is_relative_to(root):
             raise InputError(f"{path}: is outside the working directory, and so are the files it names")
-        name = place.relative_to(root).as_posix()
+        name = _name(path)
         if place.is_dir():
             yield from candidates(files, folder="" if name == "." else f"{name}/")
         else:
             yield name
+
+
+def _name(path: str) -> str:
+    return Path(path).resolve().relative_to(Path().resolve()).as_posix()
 
 
 def _text(found: Found) -> str:
@@ -90,7 +95,7 @@ def _line(text: str) -> str:
 
 
 def _block(launch: Launch) -> str:
-    from bot.render.estimate_text import shown
+    from bot.render.estimate_text import said
 
     document: dict[str, Any] = launch.to_json()
     lines = [f"{document['path']}:{document['line']}  [{document['format']}]  {' '.join(document['command'])}"]
@@ -98,7 +103,9 @@ def _block(launch: Launch) -> str:
     origins = document["origins"]
     for name, value in values.items():
         if value is not None and name != "num_gpus":
-            lines.append(f"  {name:<18} {shown(value):<28} {origins.get(name, '')}".rstrip())
+            lines.append(
+                f"  {name:<18} {said(name, value, origins.get(name, '')):<28} {origins.get(name, '')}".rstrip()
+            )
     reasons: dict[str, list[str]] = {}
     for item in document["unknowns"]:
         reasons.setdefault(item["reason"], []).append(item["field"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bot.render.estimate_text import shown, size_of
+from bot.render.estimate_text import said, size_of
 from bot.render.markdown import code, escape, fold, table
 from estimator.api import Estimate, Interval
 
@@ -60,7 +60,10 @@ def _details(result: Estimate) -> str:
         rows = [[escape(term.name), f"{term.num_bytes / 2**30:.2f}", escape(term.formula)] for term in result.terms]
         parts.append(table([f"at {result.moment}", "GiB", "formula"], rows))
     if result.inputs:
-        rows = [[code(line.name), code(shown(line.value)), escape(line.origin)] for line in result.inputs]
+        rows = [
+            [code(line.name), code(said(line.name, line.value, line.origin)), escape(line.origin)]
+            for line in result.inputs
+        ]
         parts.append(table(["input", "value", "where it is from"], rows))
     if result.unknowns:
         parts.append(f"Not known (the interval covers it): {'; '.join(map(escape, result.unknowns))}.")

@@ -69,7 +69,11 @@ def _terms(result: Estimate) -> str:
 
 
 def _inputs(result: Estimate) -> str:
-    lines = [part for line in result.inputs for part in _input(line.name, shown(line.value), line.origin)]
+    lines = [
+        part
+        for line in result.inputs
+        for part in _input(line.name, said(line.name, line.value, line.origin), line.origin)
+    ]
     if result.unknowns:
         text = "not known (the interval covers it): " + "; ".join(result.unknowns)
         lines += _wrap(text, subsequent_indent="  ")
@@ -93,6 +97,12 @@ def size_of(params: int) -> str:
     if params >= 100_000_000:
         return f"{params / 1e9:.2f}B"
     return f"{params / 1e6:.1f}M" if params >= 1_000_000 else f"{params:,}"
+
+
+def said(name: str, value: object, origin: str) -> str:
+    """An input's value in the words of its place: one word of the vocabulary stands for optimizers of the same size."""
+    is_other = name == "optimizer" and "adam" in origin.lower() and "adamw" not in origin.lower()
+    return f"{shown(value)} (Adam: same size)" if is_other and str(value).startswith("adamw") else shown(value)
 
 
 def shown(value: object) -> str:

@@ -54,8 +54,8 @@ def joined(words: Sequence[Node]) -> tuple[int, str]:
         and texts[1].startswith("-")
         and "c" in texts[1]
     ):
-        line, text = script_text(words[2])
-        return line, text
+        script = words[3] if texts[2] == "--" and len(words) > 3 else words[2]
+        return script_text(script)
     quoted = [
         text if re.fullmatch(r"[\w./:=,@%+\-]*\$\{?\w+\}?[\w./:=,@%+\-]*", text) else shlex.quote(text)
         for text in texts

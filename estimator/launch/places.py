@@ -38,3 +38,10 @@ def _only_one(files: Files, name: str) -> str | None:
     """The one file of the tree whose path ends in `name`: commands are typed in folders that they do not name."""
     found = [path for path in files.paths() if path.endswith(f"/{name}")]
     return found[0] if len(found) == 1 else None
+
+
+def is_in_tool_folder(path: str) -> bool:
+    """Folders of tools (``.vscode``, ``node_modules``) start no training; workflows and hidden files may."""
+    if path.startswith(".github/workflows/"):
+        return False
+    return any(part.startswith(".") or part == "node_modules" for part in path.split("/")[:-1])

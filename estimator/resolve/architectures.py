@@ -31,7 +31,7 @@ def built(sites: Sequence[CallSite]) -> tuple[Sourced[Any], Origin] | None:
     configs = {site.id: site for site in sites if any(site.callee in row["configs"] for row in _table())}
     found: dict[str, tuple[Sourced[Any], Origin]] = {}
     for site in sites:
-        is_model = site.callee == _FROM_CONFIG or any(site.callee in row["models"] for row in _table())
+        is_model = site.callee.endswith(_FROM_CONFIG[1:]) or any(site.callee in row["models"] for row in _table())
         given = site.arguments.get("0", site.arguments.get("config", ())) if is_model else ()
         for item in given:
             config = configs.get(item.call) if isinstance(item, Ref) and item.call is not None else None

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from analyzer.api import Known
+from analyzer.api import Argument, Known
 from analyzer.api import Origin as Place
 from estimator.launch.base import Arg
-from estimator.resolve.frameworks import Facts, table, translate
+from estimator.resolve.frameworks import Facts, table, to_origin, translate
 from estimator.sourced import Origin, Sourced, Unknown
 
 _TRAINING = "transformers.TrainingArguments"
@@ -36,8 +36,11 @@ def options(argv: Sequence[Arg]) -> Iterator[tuple[str, Arg]]:
         yield name.replace("-", "_"), value
 
 
-def add_hf_options(facts: Facts, argv: Sequence[Arg]) -> None:
-    """Add what the options say, and the defaults of `TrainingArguments` for those that are not given."""
+def add_hf_options(
+    facts: Facts, argv: Sequence[Arg], declared: Mapping[str, tuple[Argument, ...]] | None = None
+) -> None:
+    """Add what the options say; for those that are not given, the default that a dataclass of the script `declared`
+    (a subclass of `TrainingArguments` may), else that of `TrainingArguments`."""
     given = dict(options(argv))
     for rule in _rules():
         name = next((name for name in rule["names"] if name in given), None)
@@ -45,10 +48,18 @@ def add_hf_options(facts: Facts, argv: Sequence[Arg]) -> None:
             facts.found.pop(rule["field"], None)
             for value in _translated(rule, name, given[name]):
                 facts.add(rule["field"], value)
-        elif "default" in rule and not facts.candidates(rule["field"]):
-            facts.add(
-                rule["field"], Sourced(rule["default"], Origin(f"default of TrainingArguments: {rule['default']}"))
-            )
+            continue
+        own = next((declared[name] for name in rule["names"] if name in declared), ()) if declared else ()
+        if facts.candidates(rule["field"]):
+            continue
+        declared_values = [said for item in own if (said := translate(rule, item)) is not None]
+        for said in declared_values:
+            facts.add(rule["field"], said)
+        if declared_values:
+            continue
+        if "default" in rule:
+            place = Origin(f"default of TrainingArguments: {rule['default']}")
+            facts.add(rule["field"], Sourced(rule["default"], to_origin(own[0].origin) if own else place))
 
 
 def _rules() -> list[Mapping[str, Any]]:

@@ -6,6 +6,7 @@ Gathering is mechanical; what the facts mean together (weights and compute dtype
 from __future__ import annotations
 
 import fnmatch
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,7 +18,7 @@ from estimator.sourced import Origin, Sourced, Unknown
 from estimator.vocabulary import word_for_field
 
 DTYPE_FACTS = frozenset({"weights_dtype", "compute_dtype"})
-PLAIN_FACTS = frozenset({"momentum", "new_tokens", "deepspeed_config"})
+PLAIN_FACTS = frozenset({"momentum", "new_tokens", "deepspeed_config", "is_trained"})
 
 
 def table() -> Mapping[str, Any]:
@@ -32,6 +33,9 @@ class Facts:
     found: dict[str, list[tuple[int, Sourced[Any]]]] = field(default_factory=dict)
     marks: dict[str, Origin] = field(default_factory=dict)
     loaders: list[tuple[bool, tuple[Sourced[Any], ...]]] = field(default_factory=list)
+    spoken: set[str] = field(default_factory=set)
+    silent: dict[str, Origin] = field(default_factory=dict)
+    """Arguments that one call gives and the first that leaves them out: no call speaks for another (`is_each_call`)."""
 
     def add(self, name: str, value: Sourced[Any], rank: int = 0) -> None:
         """One candidate for a field; a smaller `rank` is the better witness."""
@@ -116,6 +120,11 @@ def _apply(site: CallSite, row: Mapping[str, Any], facts: Facts) -> None:
         facts.add(name, Sourced(said, place), int(row.get("rank", 0)))
     for rule in row.get("arguments", ()):
         values = _argument(site, rule)
+        if rule.get("is_each_call"):
+            if values:
+                facts.spoken.add(rule["field"])
+            else:
+                facts.silent.setdefault(rule["field"], place)
         if "loader" in row.get("marks", ()) and rule["field"] == "micro_batch":
             facts.loaders.append((_is_shuffled(site), tuple(values)))
             continue
@@ -171,18 +180,15 @@ def _from_name(rule: Mapping[str, Any], item: Ref) -> Sourced[Any] | None:
         return Sourced(rule["values"][member], origin)
     if rule["field"] in DTYPE_FACTS and item.name in table()["dtypes"]:
         return Sourced(table()["dtypes"][item.name], origin)
-    if rule["field"] in DTYPE_FACTS or "truthy" not in rule:
-        what = (
-            f"a {item.name} whose items are not followed"
-            if item.name in _CONTAINERS
-            else f"{item.name}, not a constant"
-        )
-        return Sourced(Unknown(f"{rule['names'][-1]} is {what}"), origin)
-    return None
+    is_list = item.name in _CONTAINERS
+    what = f"a {item.name} whose items are not followed" if is_list else f"{item.name}, not a constant"
+    return Sourced(Unknown(f"{rule['names'][-1]} is {what}"), origin)
 
 
 def _value(rule: Mapping[str, Any], value: Any) -> Any:
     name = rule["field"]
+    if "words" in rule:
+        return _by_word(rule, value)
     if "truthy" in rule:
         return rule["truthy"] if _is_true(value) else _OFF
     if "values" in rule:
@@ -192,6 +198,19 @@ def _value(rule: Mapping[str, Any], value: Any) -> Any:
     if name in PLAIN_FACTS:
         return value
     return parsed(name, value)
+
+
+def _by_word(rule: Mapping[str, Any], value: Any) -> Any:
+    """What the first word that the rule knows means (``full_shard auto_wrap``); of a mere switch its `truthy`."""
+    if not _is_true(value):
+        return _OFF
+    words = re.findall(r"[a-z_0-9]+", str(value).lower())
+    known = next((rule["words"][word] for word in words if word in rule["words"]), None)
+    if known is not None:
+        return known
+    if words == ["true"]:
+        return rule.get("truthy", _OFF)
+    return rule.get("otherwise", Unknown(f"{str(value)[:40]!r} is not a known {rule['field']}"))
 
 
 def _is_true(value: object) -> bool:

@@ -15,6 +15,7 @@ from analyzer.api import Files
 from analyzer.errors import InputError
 from estimator import hardware
 from estimator.launch.base import OPEN_ARGUMENTS, Arg, LaunchConfig, not_known
+from estimator.launch.places import find_named
 from estimator.launch.topology import visible_devices
 from estimator.resolve import arguments
 from estimator.resolve.closure import script_path
@@ -32,7 +33,7 @@ def resolve(files: Files, launch: LaunchConfig) -> tuple[RunConfig, ...]:
     """The run configs of a launch; none where its script trains and loads nothing. Unknown fields say why."""
     if launch.recipe is not None:
         said: dict[str, Any] = dict(launch.recipe)
-        return (_completed(replace(RunConfig(), **said), launch, Facts(), {}),)
+        return (_completed(replace(RunConfig(), **said), launch, Facts(), _unseen_file(files, launch)),)
     script = script_path(files, launch.command, launch.path)
     if script is None or files.read(script) is None:  # listed without contents: a large tree is not fetched whole
         return _without_script(launch, "")
@@ -74,7 +75,7 @@ def _without_script(launch: LaunchConfig, problem: str) -> tuple[RunConfig, ...]
     reason = problem or name.unknown or f"{kind} {name.text} is not in the repository"
     hidden: Sourced[Any] = Sourced(Unknown(reason), name.origin())
     run = RunConfig(model=hidden, micro_batch=hidden, seq_len=hidden, precision=hidden, optimizer=hidden, method=hidden,
-                    grad_accum=hidden, grad_checkpointing=hidden)  # fmt: skip
+                    grad_accum=hidden, grad_checkpointing=hidden, sharding=hidden, offload=hidden)  # fmt: skip
     return (_completed(run, launch, Facts(), {}),)
 
 
@@ -93,7 +94,27 @@ def _deepspeed(files: Files, launch: LaunchConfig, facts: Facts) -> dict[str, So
         found = deepspeed_facts(arg, files, command.cwd, launch.path)
         if found:
             return found
-    return {}
+    if not named:
+        return _unseen_file(files, launch)
+    return _unseen_engine(named[0]) if named[0].text.lower() not in {"none", "false", ""} else {}
+
+
+def _unseen_file(files: Files, launch: LaunchConfig) -> dict[str, Sourced[Any]]:
+    """accelerate's file may ask for DeepSpeed, FSDP and a precision."""
+    option = launch.command.options.get("--config-file")
+    if launch.command.launcher != "accelerate" or option is None:
+        return {}
+    is_seen = find_named(files, option, launch.command.cwd, launch.path) is not None
+    return {} if is_seen else _unseen_engine(option)
+
+
+def _unseen_engine(named: Arg) -> dict[str, Sourced[Any]]:
+    """What a DeepSpeed or accelerate file decides that is named and not in the tree."""
+    reason = named.unknown or f"{named.text[:60]} is not in the repository, or cannot be read"
+    origin = named.origin()
+    hidden: Sourced[Any] = Sourced(Unknown(reason), origin)
+    sharding: Sourced[Any] = Sourced(Unknown(reason, ("zero3", "zero2", "zero1")), origin)
+    return {"sharding": sharding, "offload": hidden, "precision": hidden}
 
 
 def _completed(run: RunConfig, launch: LaunchConfig, facts: Facts, engine: dict[str, Sourced[Any]]) -> RunConfig:
@@ -106,7 +127,8 @@ def _completed(run: RunConfig, launch: LaunchConfig, facts: Facts, engine: dict[
     fields["num_gpus"] = _gpus(run, launch)
     fields["nodes"] = launch.processes.nodes if launch.processes.nodes.is_known else launch.target.nodes
     fields["gpu"] = _gpu(launch.target.gpu)
-    fields["sharding"] = _sharding(fields, launch, facts)
+    if "sharding" not in engine or engine["sharding"].is_known:
+        fields["sharding"] = _sharding(fields, launch, facts)
     if not fields["offload"].is_known and fields["sharding"].value in {"none", "ddp"}:
         fields["offload"] = Sourced("none", Origin(f"sharding {fields['sharding'].value}"))
     notes = tuple(("launch", note) for note in launch.notes)
@@ -150,9 +172,13 @@ def _sharding(fields: dict[str, Sourced[Any]], launch: LaunchConfig, facts: Fact
         return Sourced("none", splits.origin)
     if per_node == 1 and nodes == 1:
         return Sourced("none", launch.processes.per_node.origin)
+    is_several = isinstance(per_node, int) and isinstance(nodes, int)
+    if launch.recipe is not None and is_several and given.value.plausible == ("none", "ddp"):
+        return Sourced("ddp", replace(launch.processes.per_node.origin, text="several processes, nothing is sharded"))
     owner = facts.marks.get("trainer") or facts.marks.get("accelerator") or facts.marks.get("hf_parser")
     if owner is not None and launch.command.launcher != "python":
         return Sourced("ddp", replace(owner, text="wraps the model for data parallelism"))
     if isinstance(per_node, int) and isinstance(nodes, int):
-        return not_known(f"{per_node * nodes} processes, and no wrapper (DDP, FSDP, DeepSpeed) is visible")
+        why = given.value.reason if given.origin.path else "no wrapper (DDP, FSDP, DeepSpeed) is visible"
+        return not_known(f"{per_node * nodes} processes, and {why}", given.origin)
     return given

@@ -299,7 +299,8 @@ def _worded(name: str, sourced: Sourced[Any]) -> Sourced[Any]:
     try:
         return Sourced(word.parse(value), sourced.origin)
     except ValueError as error:
-        return not_known(f"{name} {str(sourced.value)[:60]!r} {error}"[:120], sourced.origin)
+        reason = "is none that we can count" if word.is_open else str(error)
+        return not_known(f"{name} {str(sourced.value)[:60]!r} {reason}"[:120], sourced.origin)
 
 
 def _precision(
@@ -359,6 +360,8 @@ def _sharding(
             return
     if "sharding" in facts:
         yield "sharding", _worded("sharding", facts["sharding"])
+        if "offload" not in facts:
+            yield "offload", Sourced("none", Origin("nothing is offloaded", recipe.root.path, 0))
         return
     fsdp = facts.get("fsdp")
     if fsdp is not None and str(fsdp.value).lower() not in {"", "false", "none"}:
@@ -389,8 +392,12 @@ def _by_devices(recipe: Recipe, facts: Mapping[str, Sourced[Any]]) -> Iterator[t
             f"{recipe.name} recomputes blocks with {several.upper()}, and only then", recipe.root.path, 0
         )
         yield "grad_checkpointing", Sourced("none" if is_alone else "full", recomputed)
+    either = tuple(recipe.row.get("unless_sharded", ()))
+    if either and devices is None:
+        reason = f"neither DeepSpeed nor FSDP is asked for: {either[0]} on one GPU, {either[1]} on several"
+        yield "sharding", Sourced(Unknown(reason, either), Origin("", recipe.root.path, 0))
     if "offload" not in facts:
-        yield "offload", Sourced("none", Origin("neither DeepSpeed nor FSDP is asked for", recipe.root.path, 0))
+        yield "offload", Sourced("none", Origin("nothing asks for DeepSpeed or FSDP", recipe.root.path, 0))
 
 
 def _by_program(recipe: Recipe) -> Sourced[Any] | None:

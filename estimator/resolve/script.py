@@ -17,9 +17,10 @@ from estimator.resolve.versions import major_version
 from estimator.runconfig import RunConfig
 from estimator.sourced import Origin, Sourced, Unknown
 
+DECLARED = "transformers.HfArgumentParser.declared"  # the analyzer's name for what parsed dataclasses declare
 _DIRECT = ("grad_accum", "seq_len", "optimizer", "quantization", "lora_rank", "lora_targets", "grad_checkpointing",
            "attention", "compile", "sharding", "offload", "max_context", "image_size",
-           "splits_batch")  # fmt: skip
+           "splits_batch", "tp_degree", "cp_degree", "sp_degree")  # fmt: skip
 _COMPUTE = {
     ("fp32", "bf16"): "amp-bf16",
     ("fp32", "fp16"): "amp-fp16",
@@ -40,7 +41,7 @@ def script_facts(
 ) -> Facts:
     """What the script's calls say under these arguments; `extra` are the launcher's, where the script is silent."""
     words = [(text, Place(word.path, word.line, shown)) for text, word, shown in option_pairs(_passed(argv))]
-    wanted = frameworks.callees() | architectures.callees()
+    wanted = frameworks.callees() | architectures.callees() | {DECLARED}
     sites = [_without_unresolved(site, argv) for site in analyzer.call_sites(files, path, wanted, words)]
     facts = frameworks.gather(sites)
     model = architectures.built(sites)
@@ -49,7 +50,8 @@ def script_facts(
         facts.add("arch", model[0])
         facts.add("weights_dtype", Sourced("fp32", replace(model[1], text="built from a configuration, in float32")), 1)
     if "hf_parser" in facts.marks:
-        arguments.add_hf_options(facts, argv)
+        declared = {name: items for site in sites if site.callee == DECLARED for name, items in site.arguments.items()}
+        arguments.add_hf_options(facts, argv, declared)
     if "model" not in facts.marks and not facts.candidates("model"):
         networks.add(facts, files, path, words)
     for name, value in (extra or {}).items():
@@ -130,6 +132,8 @@ def _fields(facts: Facts, files: Files) -> dict[str, Sourced[Any]]:
         fields["micro_batch"] = batch
     if is_training:
         fields["method"] = _method(facts, fields)
+        if fields["method"].value in {"full", "freeze"}:  # an option for adapters that are not attached
+            fields = {name: value for name, value in fields.items() if not name.startswith("lora_")}
         fields.setdefault("grad_checkpointing", Sourced("none", _nothing_said(facts, "nothing turns checkpointing on")))
     _add_momentum(facts, fields)
     if fields["task"].value == "generate":
@@ -161,8 +165,15 @@ def _micro_batch(facts: Facts) -> Sourced[Any] | None:
 
 def _method(facts: Facts, fields: Mapping[str, Sourced[Any]]) -> Sourced[str]:
     if "peft" not in facts.marks:
+        frozen = next((item for item in facts.candidates("is_trained") if item.value is False), None)
+        if frozen is not None:
+            reason = "parameters are frozen: which are trained is not counted"
+            return Sourced(Unknown(reason, ("freeze", "full")), frozen.origin)
         return Sourced("full", _nothing_said(facts, "no adapter is attached"))
     quantization = fields.get("quantization")
+    if quantization is not None and not quantization.is_known:
+        reason = f"whether the base is quantized: {_reason(quantization)}"
+        return Sourced(Unknown(reason, ("qlora", "lora")), quantization.origin)
     is_quantized = quantization is not None and quantization.value in {"nf4", "int4"}
     return Sourced("qlora" if is_quantized else "lora", facts.marks["peft"])
 
@@ -236,6 +247,10 @@ def _readings(value: Sourced[Any], plausible: tuple[str, ...]) -> tuple[str, ...
 def _weights(facts: Facts, files: Files) -> Sourced[Any]:
     """What the model is loaded in: without dtype, float32 before transformers 5 and the checkpoint's dtype after."""
     given = facts.one("weights_dtype")
+    silent = facts.silent.get("weights_dtype")
+    if given is not None and given.is_known and silent is not None and "weights_dtype" in facts.spoken:
+        reason = f"loaded twice: as {given.value} ({given.origin}), and without a dtype ({silent})"
+        return Sourced(Unknown(reason, ("bf16", "fp32", *{str(given.value)} - {"bf16", "fp32", "auto"})), silent)
     if given is not None and given.value != "auto":
         return given
     if "model" not in facts.marks and "hf_parser" not in facts.marks:

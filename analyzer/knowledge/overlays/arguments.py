@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from analyzer.engine.calls import Calls
 from analyzer.engine.machine import Args
@@ -15,6 +15,9 @@ from analyzer.syntax.scope import target_names
 
 ARGV = "<argv>"
 """The path of sites that stand for an argument of the command line; `at` is its index."""
+MAX_BASES = 10
+DECLARED = "transformers.HfArgumentParser.declared"
+"""For the estimator: a call that stands for parsing; its keywords are the defaults that the dataclasses declare."""
 
 
 def make_parser(machine: Calls, args: Args, at: int, state: State) -> Value:
@@ -152,7 +155,21 @@ def parse_dataclasses(machine: Calls, ref: Ref, args: Args, at: int, state: Stat
     items = classes.items if isinstance(classes, Tuple) else (classes,)
     if isinstance(classes, Ref):
         items = tuple(value for name, value in state.fields(classes.obj) if name[:1] == "[")
-    return Tuple(tuple(_from_command_line(machine, item, at, state) for item in items))
+    parsed = [_from_command_line(machine, item, at, state) for item in items]
+    declared = {
+        name: value for item in items if isinstance(item, Class) for name, value in _declared(machine, item, state)
+    }
+    machine.saw(DECLARED, Args((), declared), at, state)
+    rest = args.keywords.get("return_remaining_strings")
+    return Tuple((*parsed, Scalar()) if isinstance(rest, Const) and rest.value else tuple(parsed))
+
+
+def _declared(machine: Calls, cls: Class, state: State) -> Iterator[tuple[str, Value]]:
+    """The fields that a class and its bases in the repository declare, with their defaults."""
+    for name in field_names(cls):
+        default = machine.class_attribute(cls, name, state)
+        if default is not None:
+            yield name, default
 
 
 def _from_command_line(machine: Calls, cls: Value, at: int, state: State) -> Value:
@@ -175,14 +192,22 @@ def _from_command_line(machine: Calls, cls: Value, at: int, state: State) -> Val
     return machine.call(cls, Args((), given), at, state)
 
 
-def field_names(cls: Class) -> list[str]:
-    """The annotated fields of a dataclass, in order."""
-    return [
+def field_names(cls: Class, depth: int = 0) -> list[str]:
+    """The annotated fields of a dataclass and of its bases in the repository, in order."""
+    inherited = [
+        name
+        for base in (cls.bases if depth < MAX_BASES else ())
+        for case in base.cases
+        if isinstance(case, Class)
+        for name in field_names(case, depth + 1)
+    ]
+    own = [
         name
         for node in cls.node.body
         if isinstance(node, ir.Assign) and node.annotation is not None
         for name in target_names(node.targets[0])
     ]
+    return list(dict.fromkeys([*inherited, *own]))
 
 
 def _plain(text: str) -> int | float | bool | str:
@@ -216,6 +241,7 @@ def dataclass_field(machine: Calls, args: Args, at: int, state: State) -> Value:
 FUNCTIONS = {
     "argparse.ArgumentParser": make_parser,
     "transformers.HfArgumentParser": make_hf_parser,
+    "trl.TrlParser": make_hf_parser,
     "os.environ.get": environment,
     "os.getenv": environment,
     "dataclasses.field": dataclass_field,
@@ -228,4 +254,5 @@ METHODS = {
     ("ArgumentParser", "add_argument_group"): same_parser,
     ("ArgumentParser", "add_mutually_exclusive_group"): same_parser,
     ("HfArgumentParser", "parse_args_into_dataclasses"): parse_dataclasses,
+    ("HfArgumentParser", "parse_args_and_config"): parse_dataclasses,
 }
