@@ -34,6 +34,8 @@ from tests.faults.rig import SECRET, TIMERS, Rig
 from tests.localhub.world import commit, git
 
 _SENDERS = 8
+_ASIDE = 18
+"""Of 20 steps of niceness: about 55 times the weight of what runs beside."""
 _PAYLOAD = "x" * 20_000
 """Of a pull request's text: a delivery is then about as large as GitHub's own."""
 _PATROL = ("/app", "/installation/repositories")
@@ -75,20 +77,36 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--reviews", type=int, default=24, help="pull requests of the second part")
     parser.add_argument("--json", type=Path, help="write the numbers here")
+    parser.add_argument(
+        "--aside", action="store_true", help="push what else runs on this machine aside (Linux, as root)"
+    )
     parser.add_argument("--send", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.send:
         json.dump(_send(json.load(sys.stdin)), sys.stdout)
         return 0
+    if args.aside:
+        os.nice(-_ASIDE)
     with (
         tempfile.TemporaryDirectory(prefix="pf-load-") as short,
         Rig(Path(short), args.workers, dict(_SETTINGS)) as rig,
     ):
+        if args.aside:
+            _raise_groups(os.getpid(), rig.pid("web"), rig.pid("redis"))
         found = measure(rig, args.rate, args.seconds, args.reviews)
     print(report(found))
     if args.json:
         args.json.write_text(json.dumps(asdict(found), indent=1), encoding="utf-8")
     return 0 if found.lost == 0 and found.p99_ms <= 100 else 1
+
+
+def _raise_groups(*pids: int) -> None:
+    """What else runs here is in other sessions, against which niceness does not count (`bot.isolate.priority`).
+
+    Workers and their children do the same for their own sessions, so they stay as far behind as they always are.
+    """
+    for pid in pids:
+        Path(f"/proc/{pid}/autogroup").write_text(str(os.getpriority(os.PRIO_PROCESS, pid)), encoding="ascii")
 
 
 def measure(rig: Rig, rate: float, seconds: float, reviews: int) -> Measured:

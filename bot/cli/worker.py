@@ -40,17 +40,18 @@ def run(args: argparse.Namespace) -> int:
 
         # An rq worker takes SIGTERM as: finish the job, then end.
         die_with_parent(signal.SIGTERM)
-        os.nice(room.settings.times.nice)
         worker = PreflightWorker(room.client, room.keys, room.settings.times)
         worker.work(with_scheduler=True, logging_level="WARNING")
         return 0
     from analyzer.api import extension_problems
+    from bot.isolate.priority import step_back
     from bot.queue.patrol import Patrol
     from bot.queue.supervisor import Supervisor
     from bot.queue.sweep import Sweeper
 
     for problem in extension_problems():
         logging.getLogger(__name__).warning(problem)
+    step_back(room.settings.times.nice)  # and with us the workers and their children
     room.meter.keep_flushing()
     print(f"preflight worker: {args.workers} workers", file=sys.stderr)
     return Supervisor(args.workers, room.settings.times, Sweeper(room), Patrol(room)).run()

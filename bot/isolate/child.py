@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 from analyzer.api import Files
+from bot.isolate.priority import share_niceness
 
 _PR_SET_PDEATHSIG = 1
 Say = Callable[[Mapping[str, Any]], None]
@@ -52,7 +53,11 @@ def requests() -> Iterator[Any]:
 
 
 def confine(memory_bytes: int, cpu_seconds: int | None = None) -> None:
-    """Limit this process for good: memory, no file to write, no life after the parent's; `cpu_seconds` in total."""
+    """Limit this process for good: memory, no file to write, no life after the parent's; `cpu_seconds` in total.
+
+    It leads a session of its own (`bot.isolate.parent`), and is as nice there as the worker that started it.
+    """
+    share_niceness()
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # a killed parent leaves no analysis behind
     _limit(resource.RLIMIT_CORE, 0)

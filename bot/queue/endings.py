@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
+from typing import TypeVar
 
 from bot.core.buttons import RERUN
 from bot.core.external_id import external_id
@@ -15,6 +18,7 @@ from bot.queue.replying import reply_with_ending
 from bot.queue.room import Room
 from bot.store import GENERATION_TTL
 
+T = TypeVar("T")
 _FINAL = (NotFound, Invalid, Forbidden)
 """The repository, the commit or our permission is gone: trying again changes nothing, and nobody waits for the run."""
 _PAUSES = (0.5, 2.0)
@@ -59,31 +63,30 @@ def end(room: Room, gateway: Gateway, record: Record) -> None:
                 summary=summary,
                 actions=(RERUN,) if kind == FAILED else (),
             )
-            _conclude(gateway, run_id, identifier + state, outcome)
+            conclude = partial(gateway.checks.conclude, run_id, identifier + state, outcome)
+            _unless_refused(conclude, None)
         reply_with_ending(gateway, record, why)
     room.records.drop(record.name)
 
 
-def _conclude(gateway: Gateway, run_id: int, identifier: str, outcome: CheckOutcome) -> None:
+def _unless_refused(ask: Callable[[], T], otherwise: T) -> T:
     """A refusal is believed when it is repeated: a run that is left open for one wrong 404 hangs for ever."""
-    for pause in (*_PAUSES, None):
+    for pause in _PAUSES:
         try:
-            gateway.checks.conclude(run_id, identifier, outcome)
+            return ask()
         except _FINAL:
-            if pause is not None:
-                time.sleep(pause)
-        else:
-            return
+            time.sleep(pause)
+    try:
+        return ask()
+    except _FINAL:
+        return otherwise
 
 
 def _runs(gateway: Gateway, record: Record, identifier: str) -> dict[str, int]:
     """The run ids; a job may have died between creating one and noting it."""
     if set(record.runs) >= set(record.checks):
         return record.runs
-    try:
-        found = gateway.checks.on_commit(record.head_sha)
-    except _FINAL:
-        return record.runs
+    found = _unless_refused(lambda: gateway.checks.on_commit(record.head_sha), [])
     ours: dict[str, int] = {
         run.name: run.id for run in found if run.external_id == identifier and run.name in record.checks
     }

@@ -1,0 +1,35 @@
+"""The end of a review whose job died between creating a check run and noting it."""
+
+from __future__ import annotations
+
+from bot.core.external_id import external_id
+from bot.localhub.faults import Fault
+from bot.queue.endings import CANCELLED, end, ending
+from bot.queue.records import Record
+from bot.queue.room import open_room
+from bot.settings import worker_settings
+from tests.bot.queue.stack import Stack
+
+
+def test_one_refusal_to_list_the_check_runs_leaves_none_of_them_open(stack: Stack) -> None:
+    number = stack.open_pull()
+    room, hub = open_room(worker_settings(stack.environment)), stack.hub.service.hub
+    record = Record(
+        installation_id=next(iter(hub.rows.installations)),
+        repo_id=next(iter(hub.rows.repositories)),
+        full_name=stack.repo,
+        number=number,
+        head_sha=stack.show(number)["pull"]["head"]["sha"],
+        generation=1,
+        delivery="d",
+        runs={},
+        ending=ending(CANCELLED, "Superseded by a newer push"),
+    )
+    gateway = room.gateway_of(record)
+    with gateway.publishing():
+        gateway.checks.start(
+            "preflight/code", record.head_sha, external_id(record.repo_id, number, record.head_sha, 1), "Reviewing…"
+        )
+    stack.hub.service.faults.add(Fault(kind="status", method="GET", path="/check-runs$", status=422))
+    end(room, gateway, record)
+    assert [run["conclusion"] for run in stack.show(number)["check_runs"]] == ["cancelled"]
