@@ -11,6 +11,7 @@ from typing import TypeVar
 from bot.core.buttons import RERUN
 from bot.core.external_id import external_id
 from bot.core.plan import CHECK_NAMES, CheckOutcome, Conclusion, State
+from bot.github.checks import CheckRun
 from bot.github.errors import Forbidden, Gone, Invalid, NotFound
 from bot.github.gateway import Gateway
 from bot.queue.records import Record
@@ -86,7 +87,8 @@ def _runs(gateway: Gateway, record: Record, identifier: str) -> dict[str, int]:
     """The run ids; a job may have died between creating one and noting it."""
     if set(record.runs) >= set(record.checks):
         return record.runs
-    found = _unless_refused(lambda: gateway.checks.on_commit(record.head_sha), [])
+    none: list[CheckRun] = []
+    found = _unless_refused(lambda: gateway.checks.on_commit(record.head_sha), none)
     ours: dict[str, int] = {
         run.name: run.id for run in found if run.external_id == identifier and run.name in record.checks
     }
