@@ -6,6 +6,7 @@ the lowering has noted; only where something is missing are the calls looked up 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
@@ -32,6 +33,8 @@ TORCH_DRAWS = frozenset(
 )
 _ORDERS = frozenset({"shuffle", "permutation", "permuted", "sample", "choice"})
 _FEW_STATEMENTS = 3
+_UNSEEDS = re.compile(rb"\bseed\(\s*\)")
+_CLOCKED = frozenset({"numpy.random.seed", "random.seed"})
 RESTORES = "<restores>"
 _RESTORES = frozenset({"load_state_dict(…)", "from_pretrained(…)", "load(…)"})
 STREAMS = {"torch": "torch", "numpy": "NumPy", "python": "`random`"}
@@ -58,7 +61,18 @@ def randomness(program: Program) -> Randomness:
         unit = program.unit(path)
         for full in _called(program, unit) if unit is not None else ():
             _add(program, full, path, found)
+        if found.seeds and _UNSEEDS.search(program.project.read(path) or b""):
+            _drop_unseeding(program, path, found)
     return found
+
+
+def _drop_unseeding(program: Program, path: str, found: Randomness) -> None:
+    """``np.random.seed()`` without a number seeds from the clock: another order each time."""
+    for stream, paths in list(found.seeds.items()):
+        if path in paths and not any(_calls(program, path, "seed", stream, None)):
+            del paths[path]
+            if not paths:
+                del found.seeds[stream]
 
 
 def _called(program: Program, unit: ir.Unit) -> frozenset[str]:
@@ -154,6 +168,8 @@ def _calls(
         full = ".".join(part for part in (names.get(head, "?"), rest) if part)
         row = program.knowledge.row(full)
         is_it = row is not None and row.effect == effect and stream in row.random
+        if is_it and full in _CLOCKED and not node.args:
+            continue
         if is_it or (effect == "draw" and stream == "torch" and full in TORCH_DRAWS):
             yield Site(path, node.at)
 

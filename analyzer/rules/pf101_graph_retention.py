@@ -11,7 +11,7 @@ from analyzer.findings import Severity
 from analyzer.fixes.edits import InsertAfter
 from analyzer.rules.base import DraftFix, Report, Rule
 from analyzer.syntax import ir
-from analyzer.syntax.scope import target_names
+from analyzer.syntax.scope import target_names, walk
 
 
 class GraphRetention(Rule):
@@ -105,9 +105,27 @@ def _kept_by_method(program: Program, report: Report, store: Store) -> None:
 
 
 def _is_short(program: Program, store: Store, loops: tuple[Loop, ...]) -> bool:
-    """Whether a sum lives for a counted loop inside one step over the data: a few updates of a discriminator."""
+    """Whether a store lives for a counted loop inside one step over the data (a few updates of a discriminator), or for
+    the rows of one batch (the tasks of a meta-learner)."""
+    if all(_is_over_rows(program, loop) for loop in loops):
+        return True
     around = store.loops[: len(store.loops) - len(loops)]
     return all(loop.kind == "range" for loop in loops) and any(loop.kind == "data" for loop in around)
+
+
+def _is_over_rows(program: Program, loop: Loop) -> bool:
+    """Whether a loop goes over the rows of one tensor: what it is over is asked for its shape as well."""
+    node, function = words(program).node(loop.site), program.function_around(loop.site)
+    if function is None or not isinstance(node, ir.For) or not isinstance(node.iter, ir.Name):
+        return loop.runs_over == "tensor"
+    name = node.iter.id
+    return any(
+        isinstance(part, ir.Attribute)
+        and part.attr in {"shape", "size", "dim"}
+        and isinstance(part.value, ir.Name)
+        and part.value.id == name
+        for part in walk(function.body, False)
+    )
 
 
 def _outlives_call(program: Program, store: Store) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -13,6 +14,8 @@ from analyzer.engine.trace import Gap, Site, Trace, start
 from analyzer.findings import Severity
 from analyzer.fixes.no_grad import without_gradients
 from analyzer.rules.base import Report, Rule
+
+_VOLATILE = re.compile(rb"\bvolatile\s*=")
 
 
 class EvalWithoutNoGrad(Rule):
@@ -73,7 +76,8 @@ class EvalWithoutNoGrad(Rule):
             more = dict.fromkeys(program.sources.text(other.forward.site) for other in others)
             report(
                 at,
-                _message(program.sources.text(at), forward.is_eval == "yes", [text for text in more if text]),
+                _message(program.sources.text(at), forward.is_eval == "yes", [text for text in more if text])
+                + _remark(program, at),
                 because=first.evidence.because,
                 gaps=first.evidence.gaps,
                 severity=Severity.NOTE if _is_for_show(first) else None,
@@ -186,6 +190,12 @@ def _loses(program: Program, forward: Forward) -> Gap | None:
             return Gap.UNSEEN
         gap = Gap.CONVENTION
     return gap
+
+
+def _remark(program: Program, at: Site) -> str:
+    """What the author may have relied on."""
+    is_volatile = _VOLATILE.search(program.project.read(at.path) or b"") is not None
+    return " `volatile=True` has had no effect since PyTorch 0.4." if is_volatile else ""
 
 
 def _message(text: str, is_eval: bool, more: list[str]) -> str:

@@ -13,11 +13,14 @@ from analyzer.engine.words import spelled, words
 from analyzer.findings import Severity
 from analyzer.fixes.edits import InsertAfter
 from analyzer.rules.base import DraftFix, Report, Rule
-from analyzer.rules.restoring import are_saved_from_host, file_named, is_published, was_saved_here
+from analyzer.rules.host_saves import are_saved_from_host
+from analyzer.rules.restoring import file_named, is_published, was_saved_here
 from analyzer.syntax import ir
 
 _SMALL_WORDS = re.compile(r"scaler|sched|sampler|stopp", re.IGNORECASE)
 _DEVICE_WORDS = re.compile(r"cuda|gpu|cpu|device|mps", re.IGNORECASE)
+
+_KERNELS = re.compile(rb"\bCUDAExtension\b")
 
 
 class CheckpointMapLocation(Rule):
@@ -41,9 +44,10 @@ class CheckpointMapLocation(Rule):
 
     ## When it stays quiet
     With any ``map_location``; for data that is no checkpoint; where the program uses one written-down device or needs
-    a GPU whatever it asks; where the same run saved the file, or all are saved of a model that was moved to the CPU; in
-    a branch that asked for the device first. Weights that somebody else has published are a possibility: nobody sees
-    from which device they were saved.
+    a GPU whatever it asks; where the same run saved the file, or the files of the tree save only what was moved to the
+    CPU; in a branch that asked for the device first. Weights that somebody else has published are a possibility: nobody
+    sees from which device they were saved. A note where only the number of the GPU is chosen, or the tree has kernels
+    for CUDA.
 
     ## Fix safety
     Unsafe: ``map_location="cpu"`` is right for ``load_state_dict``, which copies to where the parameters are; a whole
@@ -60,26 +64,34 @@ class CheckpointMapLocation(Rule):
         reads = [event for event in program.of(Read) if not event.has_more and event.device is None]
         if not reads:
             return
-        restored: dict[Site, Restored] = {}
-        for event in program.of(Restored):
-            for site in event.read:
-                restored.setdefault(site, event)
         many = _several_processes(program, reads)
-        why = many or next((event for event in program.of(DeviceChosen) if _is_choice(program, event)), None)
-        if why is None or (many is None and _needs_gpu(program)) or are_saved_from_host(program):
+        choices = [event for event in program.of(DeviceChosen) if _is_choice(program, event)]
+        why = many or min(choices, key=lambda event: _is_index(program, event), default=None)
+        if why is None or (many is None and _needs_gpu(program)):
             return
-        found: dict[Site, list[tuple[Read, Restored]]] = {}
-        for read in reads:
-            use = restored.get(read.site)
-            if use is None or _knows_better(program, read) or _is_small(program, use) or _is_unused(program, read):
-                continue
-            if many is not None and guarded_by_rank(program, read.guards):
-                continue
-            if many is None and was_saved_here(program, read):
-                continue
-            found.setdefault(read.function or Site(read.site.path, 0), []).append((read, use))
-        for together in found.values():
-            _report(program, report, why, together)
+        found = _onto_old_device(program, reads, is_distributed=many is not None)
+        if found and not are_saved_from_host(program):
+            for together in found.values():
+                _report(program, report, why, together)
+
+
+def _onto_old_device(
+    program: Program, reads: list[Read], *, is_distributed: bool
+) -> dict[Site, list[tuple[Read, Restored]]]:
+    """What is read and restored where it may do harm, by function."""
+    restored: dict[Site, Restored] = {}
+    for event in program.of(Restored):
+        for site in event.read:
+            restored.setdefault(site, event)
+    found: dict[Site, list[tuple[Read, Restored]]] = {}
+    for read in reads:
+        use = restored.get(read.site)
+        if use is None or _knows_better(program, read) or _is_small(program, use) or _is_unused(program, read):
+            continue
+        if guarded_by_rank(program, read.guards) if is_distributed else was_saved_here(program, read):
+            continue
+        found.setdefault(read.function or Site(read.site.path, 0), []).append((read, use))
+    return found
 
 
 def _report(
@@ -95,8 +107,22 @@ def _report(
         _message(isinstance(why, Distributed), len(together) - 1),
         because=[why.trace, read.trace, use.trace],
         gaps=[Gap.UNSEEN if is_foreign else Gap.CONVENTION],
+        severity=Severity.NOTE if isinstance(why, DeviceChosen) and _is_always_gpu(program, why) else None,
         fix=DraftFix("Load to the CPU first", "unsafe", tuple(dict.fromkeys(fixes))) if fixes else None,
     )
+
+
+def _is_always_gpu(program: Program, why: DeviceChosen) -> bool:
+    """Whether it is a GPU in any case: what is chosen is which one, or the tree has kernels for CUDA."""
+    return _is_index(program, why) or any(program.project.naming("CUDAExtension", "", _KERNELS))
+
+
+def _is_index(program: Program, event: DeviceChosen) -> bool:
+    """``model.cuda(args.gpu)``, whatever the answer."""
+    node = words(program).node(event.site)
+    is_cuda = isinstance(node, ir.Call) and isinstance(node.callee, ir.Attribute) and node.callee.attr == "cuda"
+    asked = any(_DEVICE_WORDS.search(words(program).of(guard.site)) for guard in event.guards)
+    return is_cuda and not event.is_conditional and not asked
 
 
 def _several_processes(program: Program, reads: list[Read]) -> Distributed | None:

@@ -1,0 +1,104 @@
+"""Whether what a tree saves was moved to the host before: then any machine can read it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from analyzer.engine.program import Program
+from analyzer.engine.trace import Site
+from analyzer.syntax import ir
+from analyzer.syntax.scope import dotted, target_names, walk
+
+_SAVES = re.compile(rb"\btorch\.save\(")
+_MAX_FILES = 12
+_MAX_NAMES = 12
+
+
+def are_saved_from_host(program: Program) -> bool:
+    """Whether every ``torch.save`` of the program, and of the files beside it, is given what was moved to the host:
+    the model right before, each tensor on the way, or as it is written down. Only asked where a file is read."""
+    paths = [path for path in program.modules if _SAVES.search(program.project.read(path) or b"")]
+    paths += [path for path in program.project.naming("save", "", _SAVES) if path not in program.modules]
+    found = False
+    for path in paths[: _MAX_FILES + 1]:
+        for call in _saves(program, path):
+            found = True
+            if not _is_from_host(program, path, call):
+                return False
+    return found and len(paths) <= _MAX_FILES
+
+
+def _saves(program: Program, path: str) -> Iterator[ir.Call]:
+    unit = program.unit(path)
+    for node in walk(unit.body, True) if unit is not None else ():
+        if isinstance(node, ir.Call) and dotted(node.callee) == "torch.save":
+            yield node
+
+
+def _is_from_host(program: Program, path: str, save: ir.Call) -> bool:
+    function, unit = program.function_around(Site(path, save.at)), program.unit(path)
+    body = function.body if function is not None else unit.body if unit is not None else ()
+    before = [node for node in walk(body, False) if isinstance(node, (ir.Expr, ir.Stmt)) and node.at <= save.at]
+    given = save.args[0].value if save.args else save
+    names = _sources(before, given)
+    if _is_moved(given) or any(_is_moved(value) for value in _given_to(before, names)):
+        return True
+    moves = [node for node in before if isinstance(node, ir.Call) and _moves(node) and _root(node) in names]
+    last = max(moves, key=lambda node: node.at, default=None)
+    return last is not None and _moves(last) == "cpu"
+
+
+def _sources(before: list[ir.Expr | ir.Stmt], given: ir.Expr) -> set[str]:
+    """The names that what is saved was made of, in the same function."""
+    names = _names(given)
+    todo = list(names)
+    while todo and len(names) < _MAX_NAMES:
+        name = todo.pop()
+        for value in _given_to(before, {name}):
+            new = _names(value) - names
+            names |= new
+            todo += new
+    return names
+
+
+def _given_to(before: list[ir.Expr | ir.Stmt], names: set[str]) -> Iterator[ir.Expr]:
+    """What these names, or their items (``state[key] = …``), are given."""
+    for node in before:
+        if isinstance(node, ir.Assign) and node.value is not None:
+            items = {_root(target) for target in node.targets if isinstance(target, ir.Subscript)}
+            if names & ({name for target in node.targets for name in target_names(target)} | items):
+                yield node.value
+
+
+def _names(value: ir.Expr) -> set[str]:
+    return {part.id for part in walk((ir.Evaluate(value.at, value),), True) if isinstance(part, ir.Name)}
+
+
+def _is_moved(value: ir.Expr) -> bool:
+    """``model.cpu().state_dict()``, ``{k: v.cpu() for …}``."""
+    return any(_moves(part) == "cpu" for part in walk((ir.Evaluate(value.at, value),), True))
+
+
+def _moves(node: object) -> str:
+    """``cpu`` of ``model.eval().cpu()`` and ``v.to("cpu")``; the name of another method that moves; else nothing."""
+    if not isinstance(node, ir.Call) or not isinstance(node.callee, ir.Attribute):
+        return ""
+    name = node.callee.attr
+    if name == "to" and node.args and _is_host(node.args[0].value):
+        return "cpu"
+    return name if name in {"cpu", "cuda", "to"} else ""
+
+
+def _is_host(value: ir.Expr) -> bool:
+    """``"cpu"`` or ``torch.device("cpu")``."""
+    if isinstance(value, ir.Call) and dotted(value.callee) in {"torch.device", "device"} and value.args:
+        value = value.args[0].value
+    return isinstance(value, ir.Constant) and value.value == "cpu"
+
+
+def _root(node: ir.Expr) -> str:
+    """``model`` of ``model.module.eval().cpu()`` and of ``model["net"]``."""
+    while isinstance(node, (ir.Call, ir.Attribute, ir.Subscript)):
+        node = node.callee if isinstance(node, ir.Call) else node.value
+    return node.id if isinstance(node, ir.Name) else ""
