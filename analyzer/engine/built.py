@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from analyzer.engine.values import Class, ObjectId, Ref, Value
+from analyzer.engine.values import Class, Func, ObjectId, Ref, Value
 from analyzer.records import dataclass
 
 if TYPE_CHECKING:
@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 MODULES = "*.Module"
 """What is asked for among the wanted callees, so that constructions are noted."""
-MAX_OBJECTS, MAX_FIELDS = 200, 400
+MAX_OBJECTS, MAX_FIELDS, MAX_MAKERS = 200, 400, 4
+UNPACKED = "*"
+"""The name, among the arguments of an object of a library, of those that were unpacked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,29 @@ class Built:
     has_more: bool
 
 
+@dataclass(frozen=True, slots=True)
+class MadeBy:
+    """A call of a function of the repository that returned a module, with what `Built` says of its arguments."""
+
+    func: Func
+    args: tuple[Value, ...]
+    keywords: tuple[tuple[str, Value], ...]
+    held: Mapping[ObjectId, tuple[tuple[str, Value], ...]]
+
+
+def note_maker(machine: Machine, func: Func, args: Args, result: Value, state: State) -> None:
+    """Remember which call gave a module, the innermost first; one that was given the module did not make it."""
+    case = result.cases[0] if len(result.cases) == 1 else None
+    if not isinstance(case, Ref) or machine.obj(case).kind != "Module" or func.bound is not None or args.has_more:
+        return
+    given = (*args.positional, *args.keywords.values())
+    if any(isinstance(each, Ref) and each.obj == case.obj for value in given for each in value.cases):
+        return
+    makers = machine.makers.setdefault(case.obj, [])
+    if len(makers) < MAX_MAKERS:
+        makers.append(MadeBy(func, args.positional, tuple(args.keywords.items()), held_by(machine, given, state)))
+
+
 @contextmanager
 def building(machine: Machine, cls: Class, ref: Ref, args: Args, state: State) -> Iterator[None]:
     """Around the run of a constructor."""
@@ -39,7 +64,7 @@ def building(machine: Machine, cls: Class, ref: Ref, args: Args, state: State) -
         return
     parent = machine.under_construction[-1] if machine.under_construction else None
     keywords = tuple(args.keywords.items())
-    held = _held(machine, (*args.positional, *args.keywords.values()), state)
+    held = held_by(machine, (*args.positional, *args.keywords.values()), state)
     machine.built[ref.obj] = Built(cls, args.positional, keywords, held, parent, args.has_more)
     machine.under_construction.append(ref.obj)
     try:
@@ -48,7 +73,7 @@ def building(machine: Machine, cls: Class, ref: Ref, args: Args, state: State) -
         machine.under_construction.pop()
 
 
-def _held(machine: Machine, given: tuple[Value, ...], state: State) -> dict[ObjectId, tuple[tuple[str, Value], ...]]:
+def held_by(machine: Machine, given: tuple[Value, ...], state: State) -> dict[ObjectId, tuple[tuple[str, Value], ...]]:
     """The fields of every plain object that an argument leads to."""
     found: dict[ObjectId, tuple[tuple[str, Value], ...]] = {}
     pending = list(given)

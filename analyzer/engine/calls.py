@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from analyzer.engine import activations, padding, weights
+from analyzer.engine import activations, fold, padding, weights
 from analyzer.engine.built import building
 from analyzer.engine.events import Guard, Loop
 from analyzer.engine.forward import Forwards
@@ -29,6 +29,7 @@ from analyzer.engine.values import (
     Tensor,
     Unknown,
     Value,
+    const,
     drawn_from,
     union,
 )
@@ -310,7 +311,9 @@ class Calls(Forwards):
             if self.obj(receiver).cls is None and is_fed:
                 trace = start(self.site(at), f"`.{method.name}` of a module", Gap.CONVENTION)
                 return replace(self.parametrised(receiver, args, at, state, is_opaque=True), trace=trace)
-        if isinstance(receiver, (Const, Scalar)):
+        if isinstance(receiver, Const):
+            return self.folded_method(receiver, method.name, args)
+        if isinstance(receiver, Scalar):
             return Scalar()
         if method.name in {"detach", "item", "tolist", "numpy"} and not args.positional and is_unread(receiver):
             reason = f"`.{method.name}()` of what was not read"  # whatever it is, no graph comes out
@@ -325,6 +328,16 @@ class Calls(Forwards):
             "mul",
         }
         return after_call(f"Tensor.{method.name}", (receiver, *args.all()), result) if is_reduction else result
+
+    def folded_method(self, text: Const, name: str, args: Args) -> Value:
+        """A method of a text that is known, where all it is given is known too."""
+        given = tuple(arg.value for arg in args.positional if isinstance(arg, Const))
+        if args.keywords or len(given) != len(args.positional):
+            return Scalar()
+        try:
+            return const(fold.method(text.value, name, given), text.trace)
+        except fold.NotConstant:
+            return Scalar()
 
     def backward_unseen(self, method: Method, args: Args, at: int, state: State) -> Value:
         """``backward`` of an object that was not read (an engine, a scaler) runs one through what it is given."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from typing import Any
 
 _BINARY: dict[str, Callable[[Any, Any], Any]] = {
@@ -28,6 +29,8 @@ def binary(op: str, left: object, right: object) -> object:
     try:
         if op == "**":
             result = _power(left, right)
+        elif op == "%" and isinstance(left, str):
+            result = _percent(left, right)
         elif op == "<<" or (op in "*%" and not (_is_number(left) and _is_number(right))):  # ``"%999999999d" % 1``
             raise NotConstant
         else:
@@ -43,6 +46,54 @@ def unary(op: str, value: object) -> object:
     """Fold one unary operation."""
     try:
         return _small(_UNARY[op](value))
+    except Exception as error:
+        raise NotConstant from error
+
+
+_TEXT_METHODS = frozenset(
+    [
+        "lower", "upper", "strip", "lstrip", "rstrip", "title", "capitalize", "removeprefix", "removesuffix",
+        "startswith", "endswith", "isdigit",
+    ]
+)  # fmt: skip
+"""Their results are no longer than what they are called on."""
+
+
+_FIELD = re.compile(r"\{\w{0,40}(?::0?\d{0,2}d?)?\}")
+_PERCENT = re.compile(r"%0?\d{0,2}[dis]")
+"""What is filled in as it is, or to at most 99 places: a file may ask for a billion."""
+
+
+def formatted(template: str, args: tuple[object, ...], keywords: Mapping[str, object]) -> object:
+    """``template.format(...)`` of plain values."""
+    values = (*args, *keywords.values())
+    if set("{}") & set(_FIELD.sub("", template)) or not all(map(_is_plain, values)):
+        raise NotConstant
+    try:
+        return _small(template.format(*args, **keywords))
+    except Exception as error:
+        raise NotConstant from error
+
+
+def _percent(template: str, given: object) -> object:
+    values = given if isinstance(given, tuple) else (given,)
+    if "%" in _PERCENT.sub("", template) or not all(map(_is_plain, values)):
+        raise NotConstant
+    return template % given
+
+
+def _is_plain(value: object) -> bool:
+    return isinstance(value, (str, int, float)) and _small(value) is value
+
+
+def method(value: object, name: str, args: tuple[object, ...]) -> object:
+    """Fold a method of a text."""
+    if isinstance(value, str) and name == "format":
+        return formatted(value, args, {})
+    if not isinstance(value, str) or name not in _TEXT_METHODS:
+        raise NotConstant
+    try:
+        return _small(getattr(value, name)(*args))
     except Exception as error:
         raise NotConstant from error
 

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from analyzer.engine import weights
 from analyzer.engine.binding import Binding
+from analyzer.engine.built import MODULES, note_maker
 from analyzer.engine.devices import are_synthetic
 from analyzer.engine.events import Escape
 from analyzer.engine.hooks import argument
@@ -66,6 +67,8 @@ class Functions(Binding):
             self.is_dry = is_dry or are_synthetic(args.all())
         result = self.within_budget(lambda: self.activate(func, frame, state), 16 if self.matters(func) else 2)
         self.calls, self.passes, self.is_dry = calls, passes, is_dry
+        if MODULES in self.wanted and result is not None:
+            note_maker(self, func, args, result, state)
         return result if result is not None else self.call_unseen(func, args, at, state, "too large to follow")
 
     def matters(self, func: Func) -> bool:

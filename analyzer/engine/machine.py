@@ -23,7 +23,7 @@ from analyzer.records import dataclass
 from analyzer.syntax import ir
 
 if TYPE_CHECKING:
-    from analyzer.engine.built import Built
+    from analyzer.engine.built import Built, MadeBy
     from analyzer.project import Project
 
 _NEW = tuple.__new__
@@ -123,6 +123,7 @@ class Machine(ABC):
         self.argv: Sequence[tuple[str, Any]] = ()
         self.wanted: frozenset[str] = frozenset()
         self.built: dict[ObjectId, Built] = {}
+        self.makers: dict[ObjectId, list[MadeBy]] = {}
         self.under_construction: list[ObjectId] = []
         self.frozen_under: dict[Site, tuple[Guard, ...]] = {}
         """Where parameters were frozen, and under which conditions."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from analyzer.engine import measures, outputs, padding, shapes, targets
 from analyzer.engine.activations import after
+from analyzer.engine.built import MODULES, UNPACKED
 from analyzer.engine.device_events import Transfer
 from analyzer.engine.devices import MOVES, located, moved_to
 from analyzer.engine.effects import Effects
@@ -136,6 +137,8 @@ class Rows(Effects):
         if row.effect == "sequential":
             layers = self.layers_of(args, state)
         given = layers + tuple(args.keywords.items())
+        if MODULES in self.wanted and (args.has_more or args.unpacked):
+            given += ((UNPACKED, Scalar()),)
         if row.returns == "Scheduler":
             given = tuple((each, self.as_written(value, state)) for each, value in given)
         noun = name.rsplit(".", 1)[-1]

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from analyzer.api import Files, Network, Origin, Place
 from analyzer.engine import values as engine
-from analyzer.engine.built import MODULES, Built
+from analyzer.engine.built import MODULES, UNPACKED, Built, held_by
 from analyzer.engine.optim_events import OptimizerMade
 from analyzer.engine.program import Program
 from analyzer.engine.sources import Sources
+from analyzer.engine.state import State
 from analyzer.knowledge.schema import knowledge
+from analyzer.networks.attributes import walk
 from analyzer.networks.expressions import Frame
 from analyzer.networks.machine import Machine
 from analyzer.networks.survey import Survey, Wanted, surveyed
 from analyzer.networks.values import Class, External, Function, Gap, Instance, Missing, Partial, Space, Spent, Stuck
-from analyzer.networks.world import Globals
+from analyzer.networks.world import MISSING, Globals
 from analyzer.notebooks.files import NotebookFiles
 from analyzer.pipeline import quiet_collector, seen_again
 from analyzer.project import Project
@@ -44,7 +47,7 @@ def networks(
             state = program.run_main(entry)
             if not any(program.of(OptimizerMade)):
                 program.run_rest(entry, state)
-            bridge = Bridge(program, Machine(sources))
+            bridge = Bridge(program, Machine(sources), state)
             found = [bridge.survey(obj, Wanted(image, length)) for obj in trained(program)[:MAX_NETWORKS]]
             return tuple(_said(each, sources, tree) for each in found)
 
@@ -85,10 +88,12 @@ def trained(program: Program) -> list[engine.ObjectId]:
 class Bridge:
     """From the interpreter's abstract values to what a constructor is run with."""
 
-    def __init__(self, program: Program, machine: Machine) -> None:
+    def __init__(self, program: Program, machine: Machine, state: State) -> None:
         self.program = program
         self.machine = machine
+        self._state = state
         self._made: dict[engine.ObjectId, object] = {}
+        machine.world.left_by = self._left_by
 
     def survey(self, obj: engine.ObjectId, wanted: Wanted) -> Survey:
         """One network, counted. A bug of ours costs that network alone, and says so."""
@@ -119,18 +124,55 @@ class Bridge:
         if built is None or depth > MAX_DEPTH:
             return Missing(f"a `{self.program.objects[obj].name or 'module'}` is not in the repository")
         self._made[obj] = Missing("a module that holds itself")
+        made = self._by_maker(obj, depth)
+        if not isinstance(made, Instance) or made.cls.node is not built.cls.node:
+            made = self._tried(lambda: self._constructed(built, depth))
+        self._made[obj] = made
+        return made
+
+    def _constructed(self, built: Built, depth: int) -> object:
+        cls = self.class_of(built.cls)
+        args = [self.value(each, built, depth) for each in built.args]
+        keywords = {name: self.value(each, built, depth) for name, each in built.keywords}
+        if built.has_more:
+            keywords["**"] = Missing("arguments that are unpacked")
+        return self.machine.call(cls, args, keywords, Frame(self.home(built.cls.path)))
+
+    def _by_maker(self, obj: engine.ObjectId, depth: int) -> object:
+        """What the function gave that returned the module, run again step by step: it knows the lists that it filled
+        and the layers that it replaced. The outermost call first, which may have done more."""
+        for made in reversed(self.program.makers.get(obj, ())):
+            func = self._function(made.func)
+            if isinstance(func, Missing):
+                continue
+            around = Built(_NOWHERE, made.args, made.keywords, made.held, None, False)
+            found = self._tried(partial(self._run, func, around, depth))
+            if isinstance(found, Instance) and not any(each.gaps for each in walk(found)):
+                return found
+        return MISSING
+
+    def _run(self, func: object, given: Built, depth: int) -> object:
+        args = [self.value(each, given, depth + 1) for each in given.args]
+        keywords = {name: self.value(each, given, depth + 1) for name, each in given.keywords}
+        return self.machine.call(func, args, keywords, Frame(Globals("", (), self.machine.world)))
+
+    def _tried(self, action: Callable[[], object]) -> object:
         try:
-            cls = self.class_of(built.cls)
-            args = [self.value(each, built, depth) for each in built.args]
-            keywords = {name: self.value(each, built, depth) for name, each in built.keywords}
-            if built.has_more:
-                keywords["**"] = Missing("arguments that are unpacked")
-            self._made[obj] = self.machine.call(cls, args, keywords, Frame(self.home(built.cls.path)))
+            return action()
         except Stuck as stuck:
-            self._made[obj] = Missing(stuck.reason, *(stuck.place or ("", 0)))
+            return Missing(stuck.reason, *(stuck.place or ("", 0)))
         except (Spent, RecursionError):
-            self._made[obj] = Missing("its constructor takes too many steps to follow")
-        return self._made[obj]
+            return Missing("its constructor takes too many steps to follow")
+
+    def _left_by(self, path: str, name: str) -> object:
+        """See `World.left_by`."""
+        scope = self.program.modules.get(path)
+        value = self._state.get((scope, name)) if scope is not None else None
+        if value is None:
+            return MISSING
+        around = Built(_NOWHERE, (), (), held_by(self.program, (value,), self._state), None, False)
+        found = self.value(value, around)
+        return MISSING if isinstance(found, Missing) else found
 
     def home(self, path: str) -> Globals:
         found = self.machine.world.of_path(path)
@@ -211,16 +253,24 @@ class Bridge:
 
     def _layer(self, number: engine.ObjectId, built: Built | None, depth: int) -> object:
         """A layer of a library that is built outside of any class, each once."""
-        if number not in self._made:
+        if number in self._made:
+            return self._made[number]
+        self._made[number] = Missing("a module that holds itself")
+        made = self._by_maker(number, depth)
+        if made is MISSING:
             obj = self.program.objects[number]
             around = built or Built(_NOWHERE, (), (), {}, None, False)
             given = [self.value(value, around, depth + 1) for name, value in obj.arguments if name.isdigit()]
             keywords = {
                 name: self.value(value, around, depth + 1) for name, value in obj.arguments if not name.isdigit()
             }
-            home = Globals("", (), self.machine.world)
             name = obj.name or "a module"
-            self._made[number] = self.machine.call(External(name), given, keywords, Frame(home))
+            if keywords.pop(UNPACKED, None) is None:
+                home = Globals("", (), self.machine.world)
+                made = self.machine.call(External(name), given, keywords, Frame(home))
+            else:
+                made = Missing(f"what `{name.rpartition('.')[2]}` is given is not all in the text")
+        self._made[number] = made
         return self._made[number]
 
 

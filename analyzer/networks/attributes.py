@@ -213,8 +213,10 @@ class Attributes(Expressions):
         this.fields[name] = value
         this.buffers.add(name)
 
-    def add_child(self, this: Instance, name: str, child: object) -> None:
+    def add_child(self, this: Instance, name: object, child: object) -> None:
         """Register a module under a name, in the place of the one that had it."""
+        if not isinstance(name, (str, int)):  # a name that the text does not show is one of its own
+            name = f"? {len(this.fields)}"
         before = this.fields.get(str(name), MISSING)
         this.fields[str(name)] = child
         if this.items is not None and (before is MISSING or not _replace(this.items, before, child)):
@@ -238,10 +240,13 @@ class Attributes(Expressions):
         """What ``torch.nn.Module`` gives every module."""
         if name in ("parameters", "named_parameters"):
             return lambda *_, **__: self._parameters(this, is_named=name.startswith("named"))
-        if name in ("children", "named_children", "modules", "named_modules"):
-            inside = walk(this) if name.endswith("modules") else children(this)
-            found = list(inside)
-            return lambda *_, **__: [("", each) for each in found] if name.startswith("named") else found
+        if name in ("modules", "named_modules"):
+            inside = list(walk(this))
+            return lambda *_, **__: [("", each) for each in inside] if name.startswith("named") else inside
+        if name in ("children", "named_children"):
+            found = list(children(this))
+            names = {id(each): key for key, each in reversed(this.fields.items())}
+            return lambda: [(names.get(id(each), ""), each) for each in found] if name.startswith("named") else found
         if name in _SELF:
             return lambda *_, **__: this
         if name == "requires_grad_":

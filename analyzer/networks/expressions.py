@@ -108,8 +108,9 @@ class Expressions(ABC):
             if expr.id in scope:
                 return scope[expr.id]
         found = frame.home.find(expr.id)
-        if found is MISSING:
-            found = python.builtin(expr.id)
+        if found is MISSING or (isinstance(found, Missing) and not frame.home.binds(expr.id)):
+            known = python.builtin(expr.id)
+            found = found if known is MISSING else known
         if found is MISSING:
             return self.missing(f"`{expr.id}` is not defined in the text", frame, expr.at)
         return found

@@ -34,6 +34,8 @@ _SPACES = (
     "types.SimpleNamespace", "argparse.Namespace", "easydict.EasyDict", "addict.Dict", "omegaconf.OmegaConf.create",
     "ml_collections.ConfigDict", "box.Box",
 )  # fmt: skip
+_MODULES = frozenset(["LightningModule", "PyTorchModelHubMixin", "PreTrainedModel", "ScriptModule"])
+"""Classes of libraries that are modules themselves."""
 _WEIGHT_NORMS = ("torch.nn.utils.weight_norm", "torch.nn.utils.parametrizations.weight_norm")
 _SPECTRAL_NORMS = ("torch.nn.utils.spectral_norm", "torch.nn.utils.parametrizations.spectral_norm")
 _QUIET = ("torch.nn.init.", "torch.manual_seed", "logging.", "warnings.", "os.environ", "torch.compile", "torch.jit.")
@@ -339,11 +341,7 @@ def is_module(line: Sequence[object]) -> bool:
     """Whether a class derives from ``torch.nn.Module`` (Lightning's modules do)."""
     for base in line:
         name = base.name if isinstance(base, (External, Class)) else ""
-        if name == "torch.nn.Module" or name.rpartition(".")[2] in (
-            "LightningModule",
-            "PyTorchModelHubMixin",
-            "PreTrainedModel",
-        ):
+        if name == "torch.nn.Module" or name.rpartition(".")[2] in _MODULES:
             return True
     return False
 

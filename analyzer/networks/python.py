@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from analyzer.engine import fold
 from analyzer.networks.sizes import is_small
 from analyzer.networks.values import Class, External, Instance, Missing, Space, Tensor
 from analyzer.networks.world import MISSING, lineage
@@ -282,8 +283,20 @@ _NUMBER = frozenset(["bit_length", "is_integer", "real"])
 _GROWING = frozenset(["append", "extend", "insert", "update", "setdefault"])
 
 
+def _formatted(template: str) -> Callable[..., object]:
+    def call(*args: object, **keywords: object) -> object:
+        try:
+            return fold.formatted(template, args, keywords)
+        except fold.NotConstant:
+            return Missing("a text that is put together")
+
+    return call
+
+
 def method(value: object, name: str) -> object:
     """A method of a list, dict or string; `MISSING` for another."""
+    if isinstance(value, str) and name == "format":
+        return _formatted(value)
     kinds = ((list, _LIST), (tuple, _LIST), (dict, _DICT), (str, _STR), (int, _NUMBER), (float, _NUMBER))
     if not any(isinstance(value, kind) and name in names for kind, names in kinds) or not hasattr(value, name):
         return MISSING

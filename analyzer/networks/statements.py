@@ -11,6 +11,7 @@ from analyzer.networks.sizes import is_small
 from analyzer.networks.values import Class, External, Function, Instance, Missing, Space, Stuck, Tensor
 from analyzer.networks.world import World
 from analyzer.syntax import ir
+from analyzer.syntax.scope import walk
 
 GO = object()
 """The statement ended, the next one runs."""
@@ -143,6 +144,8 @@ class Statements(Attributes):
         items = self.items(given)
         if items is None:
             if self.building and not isinstance(given, Tensor):
+                if not _may_register(stmt.body):
+                    return GO
                 reason = given.reason if isinstance(given, Missing) else "what a loop runs over"
                 self.building[-1].gaps.append(Missing(reason, frame.home.path, stmt.at))
                 return GO
@@ -229,6 +232,24 @@ def _holds_containers(index: object) -> bool:
     return isinstance(index, tuple) and any(
         isinstance(each, (list, dict, set)) or _holds_containers(each) for each in index
     )
+
+
+_REGISTERING = frozenset(
+    ["append", "extend", "insert", "add_module", "register_module", "register_parameter", "register_buffer", "setattr"]
+)
+
+
+def _may_register(body: ir.Block) -> bool:
+    """Whether statements may give a module a part: they set an attribute, fill a list, or call a method of ``self``."""
+    for node in walk(body, into_functions=False):
+        if isinstance(node, ir.Assign) and any(isinstance(target, ir.Attribute) for target in node.targets):
+            return True
+        callee = node.callee if isinstance(node, ir.Call) else None
+        owner = callee.value if isinstance(callee, ir.Attribute) else None
+        name = callee.attr if isinstance(callee, ir.Attribute) else callee.id if isinstance(callee, ir.Name) else ""
+        if name in _REGISTERING or (isinstance(owner, ir.Name) and owner.id == "self"):
+            return True
+    return False
 
 
 def _only_raises(body: ir.Block) -> bool:

@@ -6,7 +6,7 @@ An input is not in the constructor: it is tried. The first layer with weights sa
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -180,6 +180,8 @@ def _first_layer(made: Instance) -> tuple[str, int]:
             groups = fields.get("groups")
             channels = weight.shape[1] * (groups if isinstance(groups, int) else 1)
             return _MAPS[len(weight.shape)], channels
+        if name == "ConvTranspose2d" and len(weight.shape) == 4:
+            return "latent", weight.shape[0]
         if name == "Embedding":
             return "tokens", weight.shape[0]
         if name == "Linear":
@@ -205,6 +207,10 @@ def _inputs(kind: str, channels: int, wanted: Wanted) -> Iterator[Tensor | None]
     """What may be put in, the likeliest first; None before what is tried only where nothing of that fits."""
     if kind == "image":
         yield from _images((channels,), wanted)
+    elif kind == "latent":  # noise, which a generator makes an image of
+        for shape in ((1, 1), (4, 4), ()):
+            yield Tensor((BATCH, channels, *shape))
+            yield None
     elif kind == "volume":
         for side in (64, 128, 32):
             yield Tensor((BATCH, channels, side, side, side))
@@ -214,18 +220,20 @@ def _inputs(kind: str, channels: int, wanted: Wanted) -> Iterator[Tensor | None]
         for length in _lengths(wanted):
             yield length if length is None else Tensor((BATCH, length), "int")
     elif kind == "sequence":
-        for length in _lengths(wanted):
-            yield length if length is None else Tensor((BATCH, channels, length))
+        yield from _sequences(wanted, lambda length: (channels, length))
         yield None
-        for length in _lengths(wanted):
-            yield length if length is None else Tensor((BATCH, length, channels))
+        yield from _sequences(wanted, lambda length: (length, channels))
     else:
         yield Tensor((BATCH, channels))
         yield None
-        for length in _lengths(wanted):
-            yield length if length is None else Tensor((BATCH, length, channels))
+        yield from _sequences(wanted, lambda length: (length, channels))
         yield None
         yield from _images((3, 1), wanted)
+
+
+def _sequences(wanted: Wanted, shape: Callable[[int], tuple[int, ...]]) -> Iterator[Tensor | None]:
+    for length in _lengths(wanted):
+        yield length if length is None else Tensor((BATCH, *shape(length)))
 
 
 def _images(channels: Sequence[int], wanted: Wanted) -> Iterator[Tensor | None]:

@@ -44,6 +44,10 @@ class Globals:
         """The names that the module binds."""
         return iter(self._bodies)
 
+    def binds(self, name: str) -> bool:
+        """Whether the module's own text binds the name."""
+        return name in self._bodies
+
     def find(self, name: str) -> object:
         """What a name holds once the module has run; `MISSING` where it binds no such name."""
         if name in self._values:
@@ -77,12 +81,16 @@ class Globals:
         return MISSING
 
     def _value(self, name: str) -> object:
-        found: object = MISSING
-        for stmt in self._bodies[name]:  # the first that the text shows: the others stand for when it fails
+        bindings = self._bodies[name]
+        found: object = self.world.left_by(self.path, name) if len(bindings) > 1 else MISSING
+        if found is not MISSING:
+            return found
+        for stmt in bindings:  # the first that the text shows: the others stand for when it fails
             found = self._bind(stmt, name)
             if not isinstance(found, Missing):
                 return found
-        return found
+        left = self.world.left_by(self.path, name)
+        return found if left is MISSING else left
 
     def _bind(self, stmt: ir.Stmt, name: str) -> object:
         if isinstance(stmt, ir.FunctionDef):
@@ -114,6 +122,8 @@ class World:
     def __init__(self, sources: Sources, evaluate: Evaluate) -> None:
         self.sources = sources
         self.evaluate = evaluate
+        self.left_by: Callable[[str, str], object] = lambda path, name: MISSING
+        """What a module (by path) has left in a name once it has run, as the interpreter saw it: parsed arguments."""
         self._modules: dict[str, Globals | None] = {}
         self._library: dict[str, Globals] = {}
 

@@ -347,3 +347,107 @@ def test_a_backbone_of_torchvision_is_part_of_a_network(init: str, forward: str,
     found = net(f"from torchvision import models\n{init}", forward)
     assert (found.params, found.gaps) == (params, ())
     assert found.passes
+
+
+def test_arguments_that_a_module_parses_are_its_constants() -> None:
+    found = one("""
+        import argparse
+        parser = argparse.ArgumentParser()
+        parser.add_argument("--nz", type=int, default=100)
+        parser.add_argument("--kind", default="TALL")
+        opt = parser.parse_args()
+        nz = int(opt.nz)
+        opt.kind = opt.kind.lower()
+
+        class Generator(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.main = nn.Sequential(nn.ConvTranspose2d(nz, 64, 4, bias=False), nn.BatchNorm2d(64), nn.ReLU())
+                self.end = nn.Linear(1, 5 if opt.kind == "tall" else 7)
+
+            def forward(self, noise):
+                return self.main(noise)
+
+        model = Generator()
+        optimizer = torch.optim.Adam(model.parameters())
+        """)
+    assert (found.params, found.gaps) == (100 * 64 * 16 + 128 + 10, ())
+    assert found.passes[0].shape == (100, 1, 1)
+
+
+def test_options_as_a_dictionary_are_known() -> None:
+    found = one("""
+        import argparse
+        class Net(nn.Module):
+            def __init__(self, width, depth):
+                super().__init__()
+                self.layers = nn.ModuleList(nn.Linear(width, width) for _ in range(depth))
+            def forward(self, x):
+                for layer in self.layers:
+                    x = layer(x)
+                return x
+        parser = argparse.ArgumentParser()
+        parser.add_argument("--width", type=int, default=10)
+        parser.add_argument("--depth", type=int, default=3)
+        config = vars(parser.parse_args())
+        model = Net(config["width"], depth=config["depth"])
+        again = Net(**config)
+        optimizer = torch.optim.Adam(model.parameters())
+        """)
+    assert (found.params, found.gaps) == (330, ())
+
+
+MAKER = """
+class Net(nn.Module):
+    def __init__(self, features, classes):
+        super().__init__()
+        self.features = features
+        self.head = nn.Linear(32, classes)
+
+    def forward(self, x):
+        return self.head(self.features(x).mean((2, 3)))
+
+def layers(widths):
+    made, before = [], 3
+    for width in widths:
+        made += [nn.Conv2d(before, width, 3, padding=1), nn.ReLU()]
+        before = width
+    return nn.Sequential(*made)
+
+def small(classes):
+    net = Net(layers([16, 32]), 1000)
+    net.head = nn.Linear(32, classes)
+    return net
+"""
+
+
+def test_what_a_function_puts_together_is_followed_step_by_step() -> None:
+    found = one(f"{MAKER}\nmodel = small(10)\noptimizer = torch.optim.SGD(model.parameters(), lr=0.1)")
+    assert (found.params, found.gaps) == (3 * 16 * 9 + 16 + 16 * 32 * 9 + 32 + 330, ())
+    assert found.passes[0].shape == (3, 224, 224)
+
+
+def test_layers_in_a_list_that_nobody_can_follow_are_missing_not_none() -> None:
+    body = MAKER.replace("for width in widths:", "for width in [int(each) for each in open(widths)]:")
+    found = one(f"{body}\nmodel = Net(layers('f'), 10)\noptimizer = torch.optim.SGD(model.parameters(), lr=0.1)")
+    assert found.gaps
+
+
+@pytest.mark.parametrize("name", ["'l_{}'.format(i)", "'l_%d' % i", "f'l_{i}'", "unknown(i)"])
+def test_children_have_names_of_their_own(name: str) -> None:
+    init = f"self.f = nn.Sequential()\nfor i in range(3):\n    self.f.add_module({name}, nn.Linear(8, 8))"
+    assert net(init, "return self.f(x)").params == 3 * 72
+
+
+def test_a_backbone_is_cut_where_the_text_says() -> None:
+    init = "from torchvision import models\nfrom torchvision.models._utils import IntermediateLayerGetter\n"
+    init += "self.b = IntermediateLayerGetter(models.resnet18(), {'layer3': 'mid', 'layer4': 'out'})"
+    found = net(init, "return self.b(x)['out']")
+    assert found.params == 11_689_512 - 513_000
+    assert found.passes[0].outputs == 512 * 7 * 7
+
+
+def test_a_loop_over_what_is_not_known_hides_parts_only_if_it_makes_some() -> None:
+    loop = "for k, v in torch.load('f').items():\n    {}\nself.a = nn.Linear(8, 8)"
+    assert not net("d = {}\n" + loop.format("d[k[7:]] = v"), "return self.a(x)").gaps
+    assert net(loop.format("self.b = nn.Linear(8, 8)"), "return self.a(x)").gaps

@@ -230,6 +230,18 @@ def environment(machine: Calls, args: Args, at: int, state: State) -> Value:
     return value if default is None else join(value, default)
 
 
+def as_dict(machine: Calls, args: Args, at: int, state: State) -> Value:
+    """``vars(namespace)``: the options under their names."""
+    given = args.at(0)
+    if not isinstance(given, Ref) or machine.obj(given).kind != "Namespace":
+        return Scalar()
+    made = machine.create("dict", at, "dict", "the parsed arguments")
+    machine.empty(made, state)
+    for name, value in state.fields(given.obj):
+        state.set((made.obj, f"[{name!r}]"), value)
+    return made
+
+
 def dataclass_field(machine: Calls, args: Args, at: int, state: State) -> Value:
     """``field(default=…)``."""
     factory = args.keywords.get("default_factory")
@@ -242,6 +254,7 @@ FUNCTIONS = {
     "argparse.ArgumentParser": make_parser,
     "transformers.HfArgumentParser": make_hf_parser,
     "trl.TrlParser": make_hf_parser,
+    "builtins.vars": as_dict,
     "os.environ.get": environment,
     "os.getenv": environment,
     "dataclasses.field": dataclass_field,

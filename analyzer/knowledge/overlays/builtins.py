@@ -226,7 +226,7 @@ FUNCTIONS: dict[str, Function] = {
     "builtins.super": _super, "builtins.map": _map, "builtins.filter": _filter, "builtins.int": _cast(int),
     "builtins.float": _float, "builtins.len": _len, "builtins.str": _text,
     **{f"builtins.{name}": _plain for name in (
-        "print", "bool", "isinstance", "hasattr", "any", "all", "type", "id", "repr", "vars",
+        "print", "bool", "isinstance", "hasattr", "any", "all", "type", "id", "repr",
         "callable", "input", "format", "hash", "dir", "issubclass", "exit", "quit", "divmod", "pow")},
     "builtins.max": _sum, "builtins.min": _sum, "builtins.abs": _sum,
 }  # fmt: skip
