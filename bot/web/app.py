@@ -15,6 +15,7 @@ from bot.settings import WebSettings, web_settings
 from bot.store import Client, Keys, connect
 from bot.telemetry.meter import Meter
 from bot.web import admission, gate, health, metrics, webhook
+from bot.web.ending import Ending
 from bot.web.gate_tokens import FILE, GateTokens
 from bot.web.pages import routes
 from bot.web.secrets import WebhookSecrets
@@ -25,7 +26,9 @@ _REDIS_TIMEOUT = 2.0
 """Seconds. GitHub hangs up after 10: a Redis that is gone must be a quick 503, which can be redelivered."""
 
 
-def create_app(settings: WebSettings | None = None, pages: PageSettings | None = None) -> Flask:
+def create_app(
+    settings: WebSettings | None = None, pages: PageSettings | None = None, ending: Ending | None = None
+) -> Flask:
     """The application. Without `settings` they are read from the environment; a missing secret is an `InputError`."""
     if settings is None:
         settings = web_settings(os.environ)
@@ -39,7 +42,7 @@ def create_app(settings: WebSettings | None = None, pages: PageSettings | None =
     keys = Keys(settings.namespace)
     meter = Meter(client, keys)
     app.register_blueprint(webhook.blueprint(settings, client, keys, secrets, meter))
-    app.register_blueprint(health.blueprint(client, keys))
+    app.register_blueprint(health.blueprint(client, keys, ending or Ending()))
     app.register_blueprint(metrics.blueprint(client, keys, settings.metrics_token))
     _install_gate(app, settings, client, keys)
     routes.install(app, pages or page_settings(os.environ), settings, client, keys, secrets)

@@ -1,4 +1,4 @@
-"""``GET /healthz``: this process answers. ``GET /readyz``: Redis takes writes and a worker is alive."""
+"""``GET /healthz``: this process answers. ``GET /readyz``: Redis takes writes, a worker is alive, and we go on."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from flask import Blueprint, Response, jsonify
 from rq import Worker
 
 from bot.store import Client, Keys
+from bot.web.ending import Ending
 
 
 def live_workers(client: Client) -> int:
@@ -15,7 +16,7 @@ def live_workers(client: Client) -> int:
     return int(client.exists(*keys)) if keys else 0
 
 
-def blueprint(client: Client, keys: Keys) -> Blueprint:
+def blueprint(client: Client, keys: Keys, ending: Ending) -> Blueprint:
     """Both routes."""
     routes = Blueprint("health", __name__)
 
@@ -23,6 +24,8 @@ def blueprint(client: Client, keys: Keys) -> Blueprint:
         return jsonify({"status": "ok"})
 
     def readyz() -> tuple[Response, int]:
+        if ending.is_near:
+            return jsonify({"status": "ending"}), 503
         try:
             client.set(keys.ready(), "1", ex=60)  # a full or read-only Redis answers and takes no delivery
             workers = live_workers(client)
