@@ -82,8 +82,8 @@ class WorkerTimes:
     """Between two looks at the open pull requests of one repository."""
     restart: float = 30.0
     """At most so long until a worker that keeps dying is started again."""
-    nice: int = 10
-    """Added to a worker's priority number: a receiver on the same machine answers first."""
+    nice: int = 5
+    """Added to a worker's priority number: a receiver on the same machine has three times its weight."""
     stop: float = 620.0
     """After SIGTERM a worker may finish its job so long; then it is killed, and another one's sweeper repeats it."""
 

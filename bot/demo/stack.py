@@ -128,6 +128,7 @@ class Stack:
             "PREFLIGHT_CLIENT_SECRET": app["client_secret"],
             "PREFLIGHT_NAMESPACE": f"preflight-demo-{secrets.token_hex(4)}",
             "PREFLIGHT_SECONDS_BETWEEN_WRITES": "0.05",  # nobody else waits at this GitHub
+            "PREFLIGHT_WORKER_NICE": "0",  # whatever else this machine does, somebody watches
             **self.environment,
         }
 

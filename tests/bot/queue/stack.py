@@ -169,6 +169,7 @@ def build_stack(
         "GITHUB_API_URL": hub.api_url,
         "PREFLIGHT_SECONDS_BETWEEN_WRITES": "0.05",
         "PREFLIGHT_SWEEP_SECONDS": "1",
+        "PREFLIGHT_WORKER_NICE": "0",
         "PREFLIGHT_HEARTBEAT_SECONDS": "1",
         "PREFLIGHT_ORPHAN_SECONDS": "5",
     }
