@@ -26,8 +26,9 @@ _HEAD = "| {} | rows | with a number | median error | mean error | inside | widt
 _INTRO = """# How accurate the estimates are
 
 Written by `python -m benchmarks.accuracy`; do not edit. Rows: GPU memory that people published, the public half
-of a collection ({rows} runs, {file}). Diffusion, video, vision-language and encoder-decoder models
-are counted as if their layers were a decoder's, and get wide intervals; point clouds get no number.
+of a collection ({rows} runs, {file}). Vision-language, encoder-decoder and hybrid models, and
+diffusion networks that `data/pixels.csv` does not know, are counted as if their layers were a decoder's, and get wide
+intervals; point clouds get no number.
 
 *Error*: point against measured, without sign. *Inside*: measured within low and high. *Width*: high less low over
 point, the median. *False-OOM*: verdict `exceeds`, but it ran. *False-fit*: verdict `fits`, but it ran out of memory.

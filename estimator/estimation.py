@@ -7,7 +7,7 @@ from typing import Any
 
 from analyzer.errors import InputError
 from estimator import hardware, solver
-from estimator.memory import candidates
+from estimator.memory import candidates, runtime
 from estimator.memory.interval import Computed, compute, outlook
 from estimator.models.choose import ModelChoice, choose_model
 from estimator.report import Estimate, InputLine, Interval, ModelAnswer, TargetAnswer, Verdict
@@ -44,7 +44,7 @@ def estimate(run: RunConfig, *, with_suggestions: bool = True) -> Estimate:
             *reasons,
             f"at least {least / GIB:.2f} GiB for the parameters that are known, whatever the rest needs",
         )
-    roomy = roomy_bytes(run, model, _architecture(cards))
+    roomy = roomy_bytes(run, model, runtime_key(cards))
     answers = tuple(_answer(card, computed, run, least, roomy) for card in cards)
     reasons += _cramped(run, model, cards, computed, answers)
     verdict = overall([answer.verdict for answer in answers])
@@ -69,10 +69,10 @@ def _glance(run: RunConfig) -> tuple[int, bool] | None:
     cards, model = targets(run), choose_model(run)
     if not model.readings:
         return None
-    point, high = outlook(candidates.choices(run, model.readings), _architecture(cards))
+    point, high = outlook(candidates.choices(run, model.readings), runtime_key(cards))
     usable = [card.usable_bytes if card.is_supported else None for card in cards]
     least = min((item or 0 for item in usable), default=0)
-    return point, high <= least and roomy_bytes(run, model, _architecture(cards)) <= least
+    return point, high <= least and roomy_bytes(run, model, runtime_key(cards)) <= least
 
 
 def _look(run: RunConfig) -> tuple[Interval, Verdict] | None:
@@ -83,7 +83,7 @@ def _look(run: RunConfig) -> tuple[Interval, Verdict] | None:
     if computed is None:
         return None
     usable = [card.usable_bytes if card.is_supported else None for card in cards]
-    roomy = roomy_bytes(run, model, _architecture(cards))
+    roomy = roomy_bytes(run, model, runtime_key(cards))
     return computed.occupied, overall([verdict_for(computed.occupied, item, roomy) for item in usable])
 
 
@@ -108,12 +108,17 @@ def _cards_called(name: str, *, has_size: bool) -> tuple[hardware.Card, ...]:
         return (hardware.Card(name=name, architecture="", usable_bytes=None),)
 
 
+def runtime_key(cards: tuple[hardware.Card, ...]) -> str:
+    """Under what the table of driver contexts knows the first card."""
+    return runtime.key_of(cards[0].name, cards[0].architecture) if cards else ""
+
+
 def computed_peak(run: RunConfig, model: ModelChoice, cards: tuple[hardware.Card, ...]) -> Computed | None:
     """The intervals, or None where no model is known well enough."""
     if not model.readings:
         return None
     found = candidates.choices(run, model.readings)
-    computed = compute(found, _architecture(cards))
+    computed = compute(found, runtime_key(cards))
     if computed.occupied.high > _MAX_BYTES:
         raise InputError("the inputs multiply to more than 1 PiB: check micro_batch, seq_len and params")
     return computed
@@ -124,7 +129,7 @@ def least_bytes(run: RunConfig, model: ModelChoice, cards: tuple[hardware.Card, 
     if model.least is None:
         return None
     found = candidates.choices(run, (model.least,))
-    return compute(found, _architecture(cards)).occupied.floor
+    return compute(found, runtime_key(cards)).occupied.floor
 
 
 def _cramped(
@@ -135,12 +140,8 @@ def _cramped(
     for answer in answers:
         usable = answer.usable_bytes
         if computed and answer.verdict == "borderline" and usable is not None and computed.occupied.high <= usable:
-            return (reason(run, model, _architecture(cards), usable),)
+            return (reason(run, model, runtime_key(cards), usable),)
     return ()
-
-
-def _architecture(cards: tuple[hardware.Card, ...]) -> str:
-    return cards[0].architecture if cards else ""
 
 
 def _answer(

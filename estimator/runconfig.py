@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -37,6 +38,7 @@ class RunConfig:
     seq_len: Sourced[int] = UNSET
     max_context: Sourced[int] = UNSET
     image_size: Sourced[tuple[int, int]] = UNSET
+    frames: Sourced[int] = UNSET
     precision: Sourced[str] = UNSET
     optimizer: Sourced[str] = UNSET
     method: Sourced[str] = UNSET
@@ -173,6 +175,9 @@ def _read_field(
     if word.name == "precision" and _is_quantization(value):
         values.setdefault("quantization", Sourced(_parse(_word("quantization"), value, origin), origin))
         return
+    if word.name == "image_size" and len(sides := _sides(value)) == 3:  # of a video: frames, height and width
+        values.setdefault("frames", Sourced(_parse(_word("frames"), sides[0], origin), origin))
+        value = sides[1:]
     if word.is_open and isinstance(value, str):
         values[word.name] = Sourced(_lenient(word, value, strange), origin)
         return
@@ -180,6 +185,11 @@ def _read_field(
     if word.name == "params_b" and "params" in values and values["params"].is_known:
         return
     values[key] = Sourced(_parse(word, value, origin), origin)
+
+
+def _sides(value: object) -> list[object]:
+    parts = re.split(r"\s*[x×,]\s*", value.strip()) if isinstance(value, str) else value
+    return list(parts) if isinstance(parts, (list, tuple)) else []
 
 
 def _word(name: str) -> Word:

@@ -120,7 +120,7 @@ def _arch(value: object) -> dict[str, int | bool]:
 
 TASKS = ("train", "infer", "generate")
 PRECISIONS = ("fp32", "amp-bf16", "amp-fp16", "pure-bf16", "pure-fp16", "bf16-master", "fp16-master", "fp8")
-METHODS = ("full", "lora", "qlora", "freeze", "other")
+METHODS = ("full", "lora", "qlora", "freeze", "adapter-v2", "other")
 QUANTIZATIONS = ("nf4", "int4", "int8", "mxfp4", "fp8")
 SHARDINGS = ("none", "ddp", "zero1", "zero2", "zero3", "fsdp")
 OFFLOADS = ("none", "optimizer", "params", "both")
@@ -168,7 +168,7 @@ _ATTENTION_SPELLINGS = {"flash-attention-2": "flash", "flash-attention-3": "flas
                         "flex": "flash", "flex-attention": "flash", "xformers": "flash", "manual": "eager",
                         "scaled-dot-product": "sdpa", "kernels-community/flash-attn": "flash"}  # fmt: skip
 _METHOD_SPELLINGS = {"none": "full", "full-ft": "full", "sft": "full", "dora": "lora", "adapter": "other",
-                     "frozen": "freeze", "linear-probe": "freeze"}  # fmt: skip
+                     "llama-adapter-v2": "adapter-v2", "frozen": "freeze", "linear-probe": "freeze"}  # fmt: skip
 _TASK_SPELLINGS = {"finetune": "train", "fine-tune": "train", "inference": "infer", "eval": "infer",
                    "generation": "generate", "pretrain": "train"}  # fmt: skip
 
@@ -216,6 +216,8 @@ WORDS: tuple[Word, ...] = (
          options=("--max-context",), aliases=("max_model_len", "max_new_tokens_and_prompt")),
     Word(name="image_size", parse=_image, schema={"type": ["array", "integer", "string", "null"]},
          help="side of the input image, or HEIGHTxWIDTH", options=("--image-size",)),
+    Word(name="frames", **_number(1, 2**16), help="frames of a video", options=("--frames",),
+         aliases=("num_frames",)),
     Word(name="precision", **_choice(PRECISIONS, _PRECISION_SPELLINGS), help="what weights and activations are held in",
          options=("--precision", "--dtype"), aliases=("dtype", "mixed_precision", "torch_dtype")),
     Word(name="optimizer", is_open=True,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from analyzer.errors import InputError
-from estimator.estimation import targets
+from estimator.estimation import runtime_key, targets
 from estimator.exact.examples import example
 from estimator.exact.trace import PRECISIONS, Request, Traced, trace
 from estimator.memory.interval import residual_of
@@ -82,7 +82,7 @@ def _answer(name: str, run: RunConfig, traced: Traced) -> Estimate:
     reserve = residual_of("reserved-over-allocated")
     allocated = _interval(traced.must, traced.peak, (low, point, high))
     reserved = _interval(traced.must, traced.peak, (low, point * reserve.point, high * reserve.high))
-    floor, expected = overhead(cards[0].architecture if cards else "")
+    floor, expected = overhead(runtime_key(cards))
     peak = Interval(
         reserved.floor + floor, reserved.low + floor, reserved.point + expected, reserved.high + 2 * expected - floor
     )

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from estimator.memory.setup import Setup
+from estimator.models.pixels import PixelNet
 
 SOURCE = "autograd rules of torch and the layer code of transformers (LlamaDecoderLayer, GPT2Block, BertLayer)"
 
@@ -52,7 +53,8 @@ def _keeps_inputs(setup: Setup) -> bool:
     """Whether matmuls keep their inputs: their weights, or adapters beside them, are trained. bitsandbytes keeps the
     input of an int8 matmul (`MatMul8bitLt`), and stopped keeping that of a 4-bit one in 0.43.2 (its changelog)."""
     is_kept = setup.quantization == "int8" or (setup.quantization is not None and setup.keeps_quantized_inputs)
-    return not setup.is_frozen or setup.lora_targets == "all-linear" or is_kept
+    reads_inputs = setup.lora_targets == "all-linear" and setup.method != "adapter-v2"  # that one reads outputs
+    return not setup.is_frozen or reads_inputs or is_kept
 
 
 def _norms(setup: Setup) -> tuple[float, float]:
@@ -61,11 +63,12 @@ def _norms(setup: Setup) -> tuple[float, float]:
     facts, c, r = setup.facts, setup.compute_bytes, setup.residual_bytes
     each = float(r)
     if facts.is_rms_norm and not setup.is_compiled:
-        each = 4.0 + (0 if setup.is_frozen else (4 if r == 4 else c))
+        is_trained = not setup.is_frozen or setup.method == "adapter-v2"  # which trains norms as well
+        each = 4.0 + ((4 if r == 4 else c) if is_trained else 0)
     feeds = c * (min(facts.norms, 2) + _extra_copies(setup) if _keeps_inputs(setup) else 1)
     total = facts.hidden * (facts.norms * each + feeds)
     if facts.has_qk_norm and not setup.is_compiled:
-        total += (facts.q_width + facts.kv_width) * 4.0 / setup.tp
+        total += (facts.q_width + facts.kv_width) * each / setup.tp
     dropout = 2 * facts.hidden if facts.has_dropout and not setup.is_compiled else 0
     return (total + dropout) / setup.sp, facts.norms * min(r, c) * facts.hidden / setup.sp
 
@@ -89,7 +92,9 @@ def _attention(setup: Setup) -> tuple[float, float]:
     """Queries, keys, values and the output; eager attention keeps fp32 probabilities and their 16-bit copy."""
     facts, c = setup.facts, setup.compute_bytes
     kv = facts.q_width if setup.attention == "eager" or setup.repeats_keys else facts.kv_width
-    streams = c * (2 * facts.q_width + 2 * kv) / setup.tp
+    is_view = facts.keeps_fused and not setup.is_compiled and setup.attention != "eager"
+    fused = facts.q_width + facts.kv_width if is_view else 0
+    streams = c * (2 * facts.q_width + 2 * kv + fused) / setup.tp
     floor = c * 2 * facts.q_width / setup.tp
     if setup.attention != "eager":
         return streams + 4 * facts.heads / setup.tp, floor
@@ -108,13 +113,15 @@ def _active_ffn(setup: Setup) -> int:
 
 def _mlp(setup: Setup) -> tuple[float, float]:
     """Gated: gate, its activation, up, and their product where the next matmul keeps its input. Plain: before and
-    after the activation; a tanh GELU written out keeps three more."""
+    after the activation (ReLU: after); a tanh GELU written out keeps three more."""
     c, width = setup.compute_bytes, _active_ffn(setup) / setup.tp
     product = 1 if _keeps_inputs(setup) else 0
     if setup.is_compiled:
         return c * width * (2 if setup.facts.is_gated else 1), c * width
     if setup.facts.is_gated:
         return c * width * (3 + product), 2 * c * width
+    if setup.facts.activation == "relu":  # its derivative reads its result, which is also the next matmul's input
+        return c * width, c * width
     is_written_out = setup.facts.activation == "gelu_new" and not setup.is_activation_fused
     written_out = 3.0 * c if is_written_out else 0.0
     if is_written_out and setup.residual_bytes != c:  # autocast computes the cube, and all that follows, in fp32
@@ -126,7 +133,7 @@ def adapter_bytes(setup: Setup) -> float:
     """What adapters keep beside the layer's own: LoRA a dropout's output and mask per target; adapters that scale what
     a matmul gives (IA3, LLaMA-Adapter v2) that output."""
     facts = setup.facts
-    if setup.method == "other" and setup.lora_targets == "all-linear":
+    if setup.method == "adapter-v2" or (setup.method == "other" and setup.lora_targets == "all-linear"):
         outputs = 2 * facts.hidden + facts.q_width + 2 * facts.kv_width + (1 + facts.is_gated) * _active_ffn(setup)
         return setup.tokens * outputs * setup.compute_bytes / setup.tp
     if setup.method not in ("lora", "qlora"):
@@ -150,6 +157,8 @@ class SavedActivations:
 
 def saved(setup: Setup) -> SavedActivations:
     """All layers of the fullest stage, with the micro-batches that a pipeline keeps in flight."""
+    if setup.facts.pixel_net is not None:
+        return _of_positions(setup, setup.facts.pixel_net)
     one, layers = layer(setup), setup.stage_layers
     in_flight = min(setup.pp, setup.grad_accum) if setup.pp > 1 else 1
     full = one.saved + adapter_bytes(setup)
@@ -170,4 +179,22 @@ def saved(setup: Setup) -> SavedActivations:
         working=working,
         working_floor=working_floor,
         formula=formula,
+    )
+
+
+def _of_positions(setup: Setup, net: PixelNet) -> SavedActivations:
+    """Of a diffusion network, whose blocks were traced: by latent position and 16-bit element."""
+    regime = net.mixed if setup.is_amp and not setup.is_gathered else net.frozen if setup.is_frozen else net.trained
+    scale = setup.tokens * (2 if setup.precision == "fp32" else 1)
+    kept, working = regime.kept, max(regime.block - regime.kept / net.layers, 0.0)
+    if setup.checkpointing != "none":
+        kept, working = net.held, regime.block
+    if setup.attention == "eager":
+        maps = setup.micro_batch * setup.seq_len**2 * net.scores * (6 if setup.is_amp else setup.compute_bytes) / scale
+        kept += 0.0 if setup.checkpointing != "none" else maps
+        working += maps / 8  # the largest of them; a UNet has five at full size
+    formula = f"{setup.tokens:,} latent positions x {kept:,.0f} B"
+    floor = net.held * max(net.layers - 1, 0) / max(net.layers, 1) / 2
+    return SavedActivations(
+        kept=kept * scale, kept_floor=floor * setup.tokens, working=working * scale, working_floor=0.0, formula=formula
     )

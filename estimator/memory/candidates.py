@@ -13,9 +13,10 @@ from dataclasses import dataclass, replace
 from math import exp, log, sqrt
 from typing import Any
 
-from estimator.memory.setup import Setup
+from estimator.memory.setup import ADAPTERS, Setup
 from estimator.models import images
 from estimator.models.facts import ModelFacts
+from estimator.models.pixels import PixelNet
 from estimator.runconfig import UNSET, RunConfig
 from estimator.sourced import Sourced, Unknown
 
@@ -74,7 +75,7 @@ def choices(run: RunConfig, readings: tuple[ModelFacts, ...]) -> Choices:
         "task": _fixed(task),
         "method": _possible_methods(run, method, is_training),
         **_shape(run, readings[0], is_training),
-        **_numbers(run, is_training, method),
+        **_numbers(run, is_training, method, is_diffusion=readings[0].kind == "dit"),
         "quantization": _quantization(run, readings[0], is_training, method),
         **_parallel(run, world),
         **_switches(run, is_training, method),
@@ -83,11 +84,14 @@ def choices(run: RunConfig, readings: tuple[ModelFacts, ...]) -> Choices:
         "loads_whole": _fixed(False),
         "repeats_keys": _fixed(False),
         "keeps_quantized_inputs": _fixed(False),
+        "stores_fp8": _fixed(False),
     }
     if readings[0].local is not None:  # the repository's own forward pass says how
         found |= {"attention": _fixed("eager"), "shifts_logits": _fixed(False), "loss_impl": _fixed("full")}
     if readings[0].image_net is not None:
         found["attention"] = _fixed("eager")  # there is none
+    if (net := readings[0].pixel_net) is not None and net.scores and not run.attention.is_known:
+        found["attention"] = replace(_open("sdpa", "eager", cheapest=("flash",)), is_even=True)  # before torch 2: eager
     if is_training and any(facts.activation == "gelu_new" for facts in readings):
         found["is_activation_fused"] = Choice(
             False, (False, True), is_even=True
@@ -107,6 +111,7 @@ def _implementations(likely: Setup) -> Choices:
     return {
         "repeats_keys": undecided if is_grouped else settled,
         "keeps_quantized_inputs": undecided if is_four_bit else settled,
+        "stores_fp8": undecided if likely.is_training and likely.is_frozen and likely.precision == "fp8" else settled,
     }
 
 
@@ -185,17 +190,19 @@ def _shape(run: RunConfig, facts: ModelFacts, is_training: bool) -> Choices:
 
 
 def _image(run: RunConfig, net: images.ImageNet) -> Choices:
-    """Pixels of one image, and classes: the id names neither."""
-    usual = {"classify": ((224, 224),), "detect": ((800, 1333), (640, 640)), "segment": ((512, 512), (512, 1024))}[
-        net.task
-    ]
+    """Pixels of one image, and classes: the id names neither. Without a size, ImageNet's, COCO's or a camera's."""
+    usual = {
+        "classify": ((224, 224),),
+        "detect": ((800, 1333), (640, 640), (900, 1600)),
+        "segment": ((512, 512), (512, 1024)),
+    }[net.task]
     if not isinstance(run.image_size.value, Unknown):
         sizes: Choice = _fixed(images.padded(net, *run.image_size.value))
         classes = images.classes_of(net, sizes.typical)
     else:
         sizes = _open(*usual, cheapest=((64, 64),))
         classes = images.classes_of(net)
-    return {"image": sizes, "classes": Choice(classes[0], classes, (2,), len(classes) > 1)}
+    return {"image": sizes, "classes": Choice(classes[0], classes, (2,), len(classes) > 1, is_even=len(classes) > 1)}
 
 
 _LATENT_SIDE = 16  # pixels per token: an autoencoder divides by eight, patches by two (SD3, FLUX, CogVideoX)
@@ -207,6 +214,9 @@ _SMALL_ENCODERS = 350_000_000  # CLIP's text encoders and the autoencoder
 def _latent(run: RunConfig, facts: ModelFacts) -> Choices:
     """Tokens of a latent image or video beside the prompt's, and the frozen models on the same device: an id names
     neither."""
+    net = facts.pixel_net
+    if net is not None:
+        return _positions(run, net)
     if run.seq_len.is_known:
         length = Choice(run.seq_len.value)
     elif not isinstance(run.image_size.value, Unknown):
@@ -217,6 +227,29 @@ def _latent(run: RunConfig, facts: ModelFacts) -> Choices:
         length = _open(4096, 1024, 17_776, cheapest=(64,))
     beside = _TEXT_ENCODER if facts.params > 1_500_000_000 else _SMALL_ENCODERS
     return {"seq_len": length, "companions": _open(0, beside)}
+
+
+_USUAL_IMAGES = ((512, 512), (1024, 1024))
+_USUAL_VIDEOS = ((512, 768), (480, 720), (480, 832))  # of LTX-Video, CogVideoX and Wan, in their model cards
+_USUAL_FRAMES = (49, 81)  # of CogVideoX and Wan
+
+
+def _positions(run: RunConfig, net: PixelNet) -> Choices:
+    """Latent positions of one sample, and the text encoder and autoencoder beside: held by a pipeline, and by a
+    training that has not computed their results before."""
+    sizes: tuple[tuple[int, int], ...] = _USUAL_VIDEOS if net.stride else _USUAL_IMAGES
+    frames: tuple[int, ...] = _USUAL_FRAMES if net.stride else (1,)
+    if not isinstance(run.image_size.value, Unknown):
+        sizes = (run.image_size.value,)
+    if not isinstance(run.frames.value, Unknown):
+        frames = (run.frames.value,)
+    counts = [net.positions(*size, count) for size in sizes for count in frames]
+    counts = list(dict.fromkeys(counts))
+    length = _fixed(counts[0]) if len(counts) == 1 else _open(*counts, cheapest=(net.positions(256, 256, 1),))
+    beside = net.text + net.coder
+    if _task(run) == "train":
+        return {"seq_len": length, "companions": _open(0, net.coder, beside, cheapest=(0,))}
+    return {"seq_len": length, "companions": _open(beside, net.text, 0, cheapest=(0,))}
 
 
 def _image_tokens(run: RunConfig, facts: ModelFacts) -> Choice:
@@ -231,12 +264,14 @@ def _image_tokens(run: RunConfig, facts: ModelFacts) -> Choice:
     return _fixed(counts[0]) if run.image_size.is_known and facts.patch else _open(*counts)
 
 
-def _numbers(run: RunConfig, is_training: bool, method: str) -> Choices:
-    is_adapter = method in ("lora", "qlora", "other")
+def _numbers(run: RunConfig, is_training: bool, method: str, *, is_diffusion: bool) -> Choices:
+    is_adapter = method in ADAPTERS
     if not is_training or is_adapter:
         precision = _open("pure-bf16", cheapest=("fp8",) if not is_training else ())
     else:
         precision = _open("amp-bf16", "pure-bf16", "fp32")
+        if is_diffusion:  # whose scripts hold the trained network in fp32 (diffusers) or in 16 bits (finetrainers)
+            precision = replace(precision, probable=("amp-bf16", "pure-bf16"), is_even=True)
     optimizer = _open("adamw", cheapest=("sgd",)) if is_training else _fixed("sgd")
     kv = {"fp32": 4.0, "fp16": 2.0, "bf16": 2.0, "fp8": 1.0, "int8": 1.0, "int4": 0.5}
     kv_dtype = run.kv_cache_dtype.value
@@ -248,6 +283,7 @@ def _numbers(run: RunConfig, is_training: bool, method: str) -> Choices:
         "lora_targets": _targets(run, method) if is_adapter else _fixed("attention"),
         "kv_bytes": _fixed(kv_bytes),
         "has_foreach_step": Choice(False, (False, True)) if is_training else _fixed(False),
+        "widens_logits": Choice(True, (True, False)) if is_training else _fixed(True),
         "shifts_logits": Choice(False, (False, True), is_even=True) if is_training else _fixed(False),
         "prompt_share": Choice(0.0, (0.0, 1.0)) if run.max_context.is_known or not is_training else _fixed(1.0),
     }
@@ -272,8 +308,12 @@ def _quantization(run: RunConfig, facts: ModelFacts, is_training: bool, method: 
 def _targets(run: RunConfig, method: str) -> Choice:
     """Queries and values for LoRA (its paper, section 4.2, and the default of peft); every linear layer for QLoRA (its
     paper, section 4)."""
+    if method == "adapter-v2":  # a scale and a bias behind every linear layer (LLaMA-Adapter v2, section 3.2)
+        return _fixed("all-linear")
     targets = run.lora_targets.value
     if isinstance(targets, Unknown):
+        if method == "other":  # prompts beside the layers, or a scale behind each: nothing says which
+            return replace(_open("attention", "all-linear"), is_even=True)
         return _open("all-linear", "attention") if method == "qlora" else _open("attention", "all-linear")
     is_wide = any(_MLP_MODULE.search(name) for name in targets)
     return _fixed("all-linear" if is_wide else "attention")

@@ -68,7 +68,7 @@ def category_of(setup: Setup) -> str:
     if not setup.is_training:
         return f"{setup.task}-quantized" if setup.quantized_bytes is not None else setup.task
     if setup.facts.image_net is not None:
-        return f"image-{setup.facts.image_net.task}"
+        return f"image-{setup.facts.image_net.task}" + ("-half" if setup.compute_bytes == 2 else "")
     if setup.facts.kind != "decoder":
         return setup.facts.kind
     kind = "full" if setup.method == "full" else "adapter"

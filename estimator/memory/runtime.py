@@ -33,6 +33,11 @@ def context(setup: Setup) -> Context:
     return Context(floor, point + nccl)
 
 
+def key_of(card: str, architecture: str) -> str:
+    """Under what the table knows a card: a row of its own where somebody measured it, else its architecture's."""
+    return card if any(row["architecture"] == card for row in rows("runtime", _REQUIRED)) else architecture
+
+
 def overhead(architecture: str) -> tuple[int, int]:
     """What the driver holds for one process on a card of this architecture: at least, and as expected."""
     row = _row(architecture)

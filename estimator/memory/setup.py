@@ -19,6 +19,10 @@ section 3: 0.127 bit) or one fp32 scale per block, int4 with 16-bit scale and ze
 one byte per 32 (OCP MX)."""
 
 
+ADAPTERS = ("lora", "qlora", "adapter-v2", "other")
+"""Methods that train something small beside frozen weights."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
     """A run with every word decided. Degrees are at least 1; `shards` divides what `sharding` says it divides."""
@@ -50,9 +54,11 @@ class Setup:
     kv_bytes: float
     has_foreach_step: bool
     shifts_logits: bool  # transformers copied logits to shift them, before its losses shifted the labels instead
+    widens_logits: bool  # transformers' losses cast 16-bit logits to fp32, a plain cross_entropy does not
     is_activation_fused: bool  # tanh GELU: one kernel in torch, seven operations in transformers' "gelu_new"
     repeats_keys: bool  # keys and values are written out once per query head (transformers' repeat_kv)
     keeps_quantized_inputs: bool  # bitsandbytes kept the input of a 4-bit matmul before 0.43.2
+    stores_fp8: bool  # frozen weights, or they are 16-bit ones that are multiplied in fp8
     keeps_gradients: bool  # of the step before, through the forward pass
     loads_whole: bool  # the model is put on the device before it is sharded
     prompt_share: float  # of the context: nobody says how much is prompt and how much is generated
@@ -97,7 +103,7 @@ class Setup:
         """Bytes of one quantised block parameter; None where nothing is quantised."""
         if self.quantization is not None:
             return _QUANTIZED_BYTES[self.quantization]
-        is_stored = self.precision == "fp8" and (not self.is_training or self.is_frozen)
+        is_stored = self.precision == "fp8" and (not self.is_training or (self.is_frozen and self.stores_fp8))
         return _QUANTIZED_BYTES["fp8"] if is_stored else None
 
     @property
@@ -125,6 +131,11 @@ class Setup:
         """Embedding and head on the fullest device (with a pipeline, the first and last stage hold one each)."""
         whole = self.facts.embedding_params
         return (whole if self.pp == 1 or self.facts.is_tied else whole // 2) // self.tp
+
+    @property
+    def head_params(self) -> int:
+        """The matrix that makes logits; of a classifier, nothing worth counting."""
+        return self.facts.vocab * self.facts.hidden // self.tp if self.facts.kind == "decoder" else 0
 
     @property
     def device_params(self) -> int:

@@ -41,7 +41,7 @@ def _training(setup: Setup) -> list[tuple[str, list[Term]]]:
         ("forward end", [*forward, logits]),
         ("loss backward", [*forward, logits, loss.loss_backward(setup)]),
         ("deepest backward", [*forward, working, scattered]),
-        ("backward end", [*held, grads, working, fetched, quantised, root]),
+        ("backward end", [*held, grads, working, fetched, quantised, root, weights.tied_gradient(setup)]),
         ("optimizer step", [*held, grads, weights.step_temporaries(setup)]),
         ("evaluation", [*at_rest, fetched, quantised, generation.forward_working_set(setup), logits]),
     ]
@@ -116,7 +116,7 @@ def _activation_terms(setup: Setup) -> tuple[Term, Term]:
 
 
 def _autocast_copies(setup: Setup) -> float:
-    """Autocast keeps a 16-bit copy of each fp32 matmul weight until its backward has run."""
+    """Autocast keeps a 16-bit copy of each fp32 matmul weight, the head's among them, until its backward has run."""
     if not setup.is_amp or setup.is_gathered or setup.quantized_bytes is not None:
         return 0.0
-    return 2.0 * setup.block_params
+    return 2.0 * (setup.block_params + setup.head_params)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from estimator.memory.setup import Setup
+from estimator.memory.setup import ADAPTERS, Setup
 from estimator.report import Term
 
 _EIGHT_BIT = 1 + 4 / 256  # one fp32 scale per block of 256 (bitsandbytes, torchao)
@@ -52,7 +52,7 @@ def weights(setup: Setup) -> Term:
     per_block = setup.quantized_bytes or setup.weight_bytes
     total = setup.block_params * per_block + setup.embedding_params * setup.weight_bytes
     total /= weight_sharding(setup)
-    if setup.method in ("lora", "qlora", "other") and setup.is_training:
+    if setup.method in ADAPTERS and setup.is_training:
         total += setup.trainable_params * setup.weight_bytes / weight_sharding(setup)
     total += 2 * setup.companions
     formula = (
@@ -84,6 +84,16 @@ def gradients(setup: Setup) -> Term:
     return Term(
         "gradients", total, 0 if is_moved else total, formula, "torch autograd: .grad has the parameter's dtype"
     )
+
+
+def tied_gradient(setup: Setup) -> Term:
+    """A matrix that is embedding and head gets two gradients: autograd holds the head's, the first of the backward
+    pass, until the embedding's, the last, is there in full; then it adds them in place (InputBuffer::accumulate)."""
+    if not setup.facts.is_tied or setup.is_frozen or setup.is_gathered or setup.facts.kind != "decoder":
+        return Term("second gradient of the tied embedding", 0, 0, "embedding and head are two matrices", "")
+    total = int(setup.embedding_params * setup.weight_bytes)
+    formula = f"{setup.embedding_params:,} x {setup.weight_bytes:g} B"
+    return Term("second gradient of the tied embedding", total, 0, formula, "torch autograd InputBuffer")
 
 
 def optimizer_state(setup: Setup) -> Term:

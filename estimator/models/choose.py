@@ -9,6 +9,7 @@ from estimator.models.facts import (
     decoders_near,
     find_image_net,
     find_model,
+    find_pixel_net,
     from_arch,
     is_listed,
     nearest_models,
@@ -49,7 +50,7 @@ def choose_model(run: RunConfig) -> ModelChoice:
 
 
 def _public(run: RunConfig, name: str | None) -> ModelChoice:
-    if name is not None and find_model(name) is None and (facts := find_image_net(name)) is not None:
+    if name is not None and find_model(name) is None and (facts := _of_pictures(name)) is not None:
         return ModelChoice((facts,), name, facts.params, facts.source)
     category = "" if isinstance(run.category.value, Unknown) else run.category.value
     if category.startswith(_NO_PROGRAM) and (name is None or find_model(name) is None):
@@ -76,6 +77,11 @@ def _public(run: RunConfig, name: str | None) -> ModelChoice:
     source = f"size from {run.params.origin}; shape like public models of that size"
     near = transformers_near(size) if is_pixels else decoders_near(size)
     return ModelChoice(tuple(replace(item, id=name) for item in near), name, size, source)
+
+
+def _of_pictures(name: str) -> ModelFacts | None:
+    """A network that reads or makes images and is not a stack of plain transformer layers."""
+    return find_image_net(name) or find_pixel_net(name)
 
 
 def _local(run: RunConfig, net: LocalNet) -> ModelChoice:

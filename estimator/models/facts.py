@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from estimator.models import images
+from estimator.models import images, pixels
 from estimator.models.local import NOTHING, LocalNet, Pass
 from estimator.tables import number, rows
 
@@ -53,12 +53,14 @@ class ModelFacts:
     norms: int = 2
     has_qk_norm: bool = False
     is_qkv_fused: bool = False  # one matmul for queries, keys and values
+    keeps_fused: bool = False  # rotated queries and keys are new tensors, and the values a view that keeps all three
     max_position: int | None = None
     patch: int = 0
     image: int = 0
     is_guessed: bool = False
     stored_as: str | None = None  # the quantisation its published weights have
     image_net: images.ImageNet | None = None  # a convolutional network, counted map by map
+    pixel_net: pixels.PixelNet | None = None  # a diffusion network, counted by latent positions
     local: Pass | None = None  # a network of the repository, and what one sample's forward pass keeps of it
     frozen: int = 0  # parameters that need no gradient
 
@@ -117,6 +119,18 @@ def find_image_net(name: str) -> ModelFacts | None:
     return ModelFacts(
         id=name, kind="image", params=cost.params, layers=max(cost.blocks, 1), hidden=1, heads=1, kv_heads=1,
         head_dim=1, ffn=1, vocab=0, source=f"layer program: {images.describe(net)}", image_net=net,
+    )  # fmt: skip
+
+
+def find_pixel_net(name: str) -> ModelFacts | None:
+    """The facts of a diffusion network that an id names."""
+    net = pixels.find(name)
+    if net is None:
+        return None
+    return ModelFacts(
+        id=name, kind="dit", params=net.params, layers=net.layers, hidden=net.hidden, heads=1, kv_heads=1,
+        head_dim=net.hidden, ffn=4 * net.hidden, vocab=0, source=f"traced: {net.source}", is_gated=False,
+        pixel_net=net,
     )  # fmt: skip
 
 
@@ -272,13 +286,13 @@ def _index() -> tuple[_Table, _Table, _Table]:
     return exact, short, stem
 
 
-_PLAIN = {"norms": "2", "qk_norm": "", "is_parallel": "", "stored_as": "", "is_qkv_fused": ""}
+_PLAIN = {"norms": "2", "qk_norm": "", "is_parallel": "", "stored_as": "", "is_qkv_fused": "", "keeps_fused": ""}
 """A family without a row of its own."""
 
 
 @lru_cache(maxsize=1)
 def _families() -> _Table:
-    return {row["family"]: row for row in rows("families", ("family", "kind", "norms", "stored_as"))}
+    return {row["family"]: row for row in rows("families", ("family", "kind", "norms", "stored_as", "keeps_fused"))}
 
 
 def _kind(row: dict[str, str]) -> str:
@@ -320,7 +334,7 @@ def _facts_as(row: dict[str, str], kind: str) -> ModelFacts | None:
         is_gated=row["gated_mlp"] == "True", is_rms_norm=row["norm"] == "RMSNorm", activation=row["activation"],
         is_parallel=family["is_parallel"] == "True", has_dropout=row["uses_dropout"] not in ("", "none"),
         norms=int(family["norms"]), has_qk_norm=family["qk_norm"] == "True",
-        is_qkv_fused=family["is_qkv_fused"] == "True",
+        is_qkv_fused=family["is_qkv_fused"] == "True", keeps_fused=family["keeps_fused"] == "True",
         max_position=int(number(row, "max_position") or 0) or None, patch=_setting(row, "patch"),
         image=_setting(row, "image"),
     )  # fmt: skip

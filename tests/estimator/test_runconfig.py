@@ -82,6 +82,12 @@ def test_a_quantised_precision_is_a_quantisation() -> None:
     assert not run.precision.is_known
 
 
+@pytest.mark.parametrize("size", [[49, 512, 768], "49x512x768"])
+def test_three_sides_are_the_frames_and_the_sides_of_a_video(size: Any) -> None:
+    run = read(image_size=size)
+    assert (run.frames.value, run.image_size.value) == (49, (512, 768))
+
+
 @pytest.mark.parametrize(
     ("field", "value"),
     [
@@ -103,7 +109,7 @@ def test_a_quantised_precision_is_a_quantisation() -> None:
         ("gpu_memory", True),
         ("precision", "fp12"),
         ("precision", 16),
-        ("image_size", [1, 2, 3]),
+        ("image_size", [1, 2, 3, 4]),
         ("image_size", 0),
         ("model", ""),
         ("model", "x" * 500),

@@ -1,0 +1,75 @@
+"""Diffusion networks by id: what a position of their latent image or video costs, traced in the real classes.
+
+``data/pixels.csv`` holds the counts and `estimator.calibration.diffusion` is what traced them. Bytes are per latent
+position and 16-bit element; a network's blocks are alike, so a count holds for every size of image.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+from estimator.tables import number, rows
+
+_REQUIRED = ("pattern", "name", "params", "layers", "hidden", "side", "stride", "kept", "block", "source")
+
+
+@dataclass(frozen=True, slots=True)
+class Regime:
+    """Bytes per position: what all blocks keep for backward, and the block that keeps most."""
+
+    kept: float
+    block: float
+
+
+@dataclass(frozen=True, slots=True)
+class PixelNet:
+    """One network. `side` pixels make a position in width and in height, `stride` frames in time (0: images alone).
+    `held` is what checkpointing keeps, in bytes per position; `text` and `coder` are the parameters around it."""
+
+    name: str
+    params: int
+    layers: int
+    hidden: int
+    side: int
+    stride: int
+    trained: Regime  # everything in 16 bits
+    frozen: Regime  # adapters beside frozen weights
+    mixed: Regime  # fp32 weights under autocast
+    held: float
+    scores: float  # elements of all attention maps over the square of the positions, where they are materialised
+    text: int
+    coder: int
+    source: str
+
+    def positions(self, height: int, width: int, frames: int) -> int:
+        """Latent positions of a video, or of an image (one frame)."""
+        in_time = (frames - 1) // self.stride + 1 if self.stride else 1
+        return max(height // self.side, 1) * max(width // self.side, 1) * in_time
+
+
+def find(name: str) -> PixelNet | None:
+    """The network that an id names: the first pattern that matches."""
+    text = name.strip().lower()
+    return next((net for pattern, net in _nets() if re.search(pattern, text)), None)
+
+
+@lru_cache(maxsize=1)
+def _nets() -> tuple[tuple[str, PixelNet], ...]:
+    return tuple((row["pattern"], _net(row)) for row in rows("pixels", _REQUIRED))
+
+
+def _net(row: dict[str, str]) -> PixelNet:
+    def whole(name: str) -> int:
+        return int(number(row, name) or 0)
+
+    def regime(suffix: str) -> Regime:
+        return Regime(number(row, f"kept{suffix}") or 0.0, number(row, f"block{suffix}") or 0.0)
+
+    return PixelNet(
+        name=row["name"], params=whole("params"), layers=whole("layers"), hidden=whole("hidden"), side=whole("side"),
+        stride=whole("stride"), trained=regime(""), frozen=regime("_frozen"), mixed=regime("_mixed"),
+        held=number(row, "held") or 0.0, scores=number(row, "scores") or 0.0, text=whole("text_params"),
+        coder=whole("coder_params"), source=row["source"],
+    )  # fmt: skip

@@ -1,0 +1,80 @@
+"""Diffusion networks: found by id, counted by latent positions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from estimator.api import Estimate, RunConfig
+from estimator.estimation import estimate
+from estimator.models import pixels
+from estimator.sourced import Origin
+from estimator.tables import rows
+
+VIDEO = {"model": "Lightricks/LTX-Video", "task": "train", "precision": "pure-bf16", "micro_batch": 1,
+         "image_size": [49, 512, 768], "optimizer": "adamw", "grad_checkpointing": "true"}  # fmt: skip
+
+
+def peak(**words: Any) -> Estimate:
+    return estimate(RunConfig.from_document({**VIDEO, **words}, Origin("test")), with_suggestions=False)
+
+
+def point(**words: Any) -> int:
+    allocated = peak(**words).allocated
+    assert allocated is not None
+    return allocated.point
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("Lightricks/LTX-Video", "LTX-Video"), ("THUDM/CogVideoX-5b", "CogVideoX-5b"),
+        ("THUDM/CogVideoX-2b", "CogVideoX-2b"), ("hunyuanvideo-community/HunyuanVideo", "HunyuanVideo"),
+        ("Wan-AI/Wan2.1-T2V-1.3B-Diffusers", "Wan 2.1 1.3B"), ("Wan-AI/Wan2.1-T2V-14B", "Wan 2.1 14B"),
+        ("black-forest-labs/FLUX.1-dev", "FLUX.1"), ("stabilityai/stable-diffusion-xl-base-1.0", "SDXL"),
+        ("CompVis/stable-diffusion-v1-4", "Stable Diffusion 1"), ("amused/amused-512", "aMUSEd 512"),
+        ("stabilityai/stable-diffusion-3-medium", "Stable Diffusion 3 medium"),
+    ],
+)  # fmt: skip
+def test_an_id_names_a_network(name: str, found: str) -> None:
+    net = pixels.find(name)
+    assert net is not None
+    assert net.name == found
+
+
+@pytest.mark.parametrize("name", ["black-forest-labs/FLUX.2-klein-base-4B", "meta-llama/Llama-2-7b-hf", "gpt2", "wan"])
+def test_other_ids_name_none(name: str) -> None:
+    assert pixels.find(name) is None
+
+
+def test_a_video_of_49_frames_has_7_latent_ones() -> None:
+    net = pixels.find("Lightricks/LTX-Video")
+    assert net is not None
+    assert net.positions(512, 768, 49) == 7 * 16 * 24
+
+
+def test_every_count_is_there_and_checkpointing_keeps_less() -> None:
+    for row in rows("pixels"):
+        net = pixels.find(row["name"].lower().replace(" ", "-")) or pixels._net(row)
+        assert 0 < net.held < net.frozen.kept <= net.trained.kept <= net.mixed.kept, net.name
+        assert net.trained.block < net.trained.kept, net.name
+
+
+def test_more_frames_and_no_checkpointing_cost_memory() -> None:
+    assert point(image_size=[97, 512, 768]) > point()
+    assert point(grad_checkpointing="false") > point()
+    assert point(method="lora", lora_rank=8) < point()
+
+
+def test_unknown_frames_and_precision_are_said_and_widen() -> None:
+    known, open_ = peak().peak, peak(image_size=None, precision=None)
+    assert known is not None
+    assert open_.peak is not None
+    assert {"sequence length", "precision"} <= set(open_.unknowns)
+    assert open_.peak.high / open_.peak.low > known.high / known.low
+
+
+def test_a_materialised_attention_map_costs_its_square() -> None:
+    words = {"model": "CompVis/stable-diffusion-v1-4", "image_size": 512, "grad_checkpointing": "false"}
+    assert point(**words, attention="eager") - point(**words, attention="sdpa") > 2**30
