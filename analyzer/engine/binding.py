@@ -8,7 +8,7 @@ from analyzer.engine.control import Control
 from analyzer.engine.machine import Args, Frame, unseen
 from analyzer.engine.state import State
 from analyzer.engine.trace import Gap, start
-from analyzer.engine.typing import NOUNS, evaluates, has_model, is_blank, kind_by_use
+from analyzer.engine.typing import NOUNS, evaluates, has_model, is_blank, is_only_listed, kind_by_use
 from analyzer.engine.values import Class, Func, Scalar, Stream, Tensor, Tuple, Unknown, Value, union
 from analyzer.syntax import ir
 
@@ -69,7 +69,7 @@ class Binding(Control):
         if "()" in uses and "for" not in uses and kind_by_use(uses) is None and evaluates(node) and not has_model(node):
             note = f"`{param.name}` is used as a module"
             return self.create(("parameter", param.name), param.at, "Module", note, gap=Gap.CONVENTION, born="called")
-        if "for" in uses and documented(node, param.name) is None:
+        if "for" in uses and documented(node, param.name) is None and not is_only_listed(node, param.name):
             note = f"`{param.name}` is iterated over"
             return Stream(Tensor(is_opaque=True, is_batch=True), trace=start(site, note, Gap.CONVENTION))
         return Unknown("a parameter", Gap.UNSEEN, trace=start(site, f"parameter `{param.name}`", Gap.UNSEEN))

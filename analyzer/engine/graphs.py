@@ -56,3 +56,10 @@ def device_of(cases: Sequence[Value]) -> Device:
 def roots_of(case: Value) -> frozenset[Site]:
     """The graphs an atom may hold."""
     return case.roots if isinstance(case, (Tensor, Unknown)) else frozenset()
+
+
+def without_graph(case: Value) -> Value:
+    """What an operation gives where gradients are off."""
+    if isinstance(case, Tensor):
+        return replace(case, graph="no", roots=frozenset())
+    return replace(case, roots=frozenset()) if isinstance(case, Unknown) else case

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from analyzer.engine import fold, measures, shapes, targets
 from analyzer.engine.activations import shifted
-from analyzer.engine.graphs import carries, combine, device_of
+from analyzer.engine.graphs import carries, combine, device_of, roots_of, without_graph
 from analyzer.engine.lookups import Lookups
 from analyzer.engine.machine import CONTAINERS
-from analyzer.engine.state import State
+from analyzer.engine.state import GRAD_OFF, State
 from analyzer.engine.trace import start
 from analyzer.engine.values import Const, Method, Ref, Scalar, Tensor, Tuple, Unknown, Value, const, truth, union
 from analyzer.records import replace
@@ -31,7 +31,9 @@ class Operations(Lookups):
                 return left
             right = self.evaluate(expr.right, state)
             return right if known is not None else union([left, right])
-        return self.binary(expr.op, left, self.evaluate(expr.right, state), expr.at)
+        result = self.binary(expr.op, left, self.evaluate(expr.right, state), expr.at)
+        is_new = any(roots_of(case) for case in result.cases) and state.flag(*GRAD_OFF)
+        return union(without_graph(case) for case in result.cases) if is_new else result
 
     def unary(self, op: str, value: Value) -> Value:
         cases: list[Value] = []

@@ -37,6 +37,7 @@ _UNSEEDS = re.compile(rb"\bseed\(\s*\)")
 _CLOCKED = frozenset({"numpy.random.seed", "random.seed"})
 RESTORES = "<restores>"
 _RESTORES = frozenset({"load_state_dict(…)", "from_pretrained(…)", "load(…)"})
+_SEEDS_ALL = frozenset({"seed_everything(…)", "seed_everything"})
 STREAMS = {"torch": "torch", "numpy": "NumPy", "python": "`random`"}
 
 
@@ -85,6 +86,8 @@ def _called(program: Program, unit: ir.Unit) -> frozenset[str]:
         for name, how in unit.uses.items():
             if not how.isdisjoint(_RESTORES):
                 found.add(RESTORES)
+            if not how.isdisjoint(_SEEDS_ALL):  # a method of Fabric, which is often handed in
+                found.add("lightning.seed_everything")
             head, _, rest = name.partition(".")
             if "()" in how and head in names:
                 found.add(f"{names[head]}.{rest}" if rest else names[head])

@@ -16,7 +16,7 @@ from analyzer.engine.own_ways import is_field as _is_field
 from analyzer.engine.own_ways import is_same_parameter, looks_after
 from analyzer.engine.own_ways import methods as _methods
 from analyzer.engine.trace import Site, start
-from analyzer.engine.values import Class, External, ObjectId, Parameter, Ref, Tensor, Tuple, Value
+from analyzer.engine.values import Class, External, ObjectId, Parameter, Parameters, Ref, Tensor, Tuple, Value
 from analyzer.syntax import ir
 from analyzer.syntax.scope import dotted, walk
 
@@ -123,7 +123,10 @@ def _registered(machine: Calls, fields: list[tuple[str, Value]], state: State) -
             if obj.kind == "Module":
                 found.add(case.obj)
             elif obj.name.startswith("torch.nn."):
-                found |= {c.obj for c in machine.deep(case, state) if isinstance(c, Ref)}
+                held = machine.deep(case, state)
+                found |= {c.obj for c in held if isinstance(c, Ref)}
+                found |= {obj for c in held if isinstance(c, Parameters) for obj in c.modules}
+                found |= {obj for c in held if isinstance(c, Tensor) for obj in c.param_of}
     return machine.with_parts(frozenset(found), state)
 
 

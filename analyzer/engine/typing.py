@@ -7,7 +7,7 @@ from functools import lru_cache
 from analyzer.engine.values import ObjectId, Tensor, Unknown, Value
 from analyzer.records import dataclass
 from analyzer.syntax import ir
-from analyzer.syntax.scope import ASSIGNED, HANDED, dotted
+from analyzer.syntax.scope import ASSIGNED, HANDED, dotted, walk
 
 RUNS_BACKWARD = frozenset(["backward", "backward(…)"])
 _DRIVES = {"backward", "backward(…)", "step", "step(…)", "eval", "train", "zero_grad", "manual_backward(…)"}
@@ -49,6 +49,25 @@ def evaluates(node: ir.FunctionDef) -> bool:
     names = [*node.uses, *(dotted(d.callee if isinstance(d, ir.Call) else d) or "" for d in node.decorators)]
     is_off = any(name.rsplit(".", 1)[-1] in {"no_grad", "inference_mode"} for name in names)
     return is_off and any("for" in how for how in node.uses.values())
+
+
+@lru_cache(maxsize=4096)
+def is_only_listed(node: ir.FunctionDef, name: str) -> bool:
+    """Whether a function only goes through something in comprehensions: a list of samples, no loader, is what one
+    takes columns out of (``[sample[0] for sample in dataset]``)."""
+    listed = False
+    for each in walk(node.body, into_functions=True):
+        if isinstance(each, ir.For) and _names(each.iter, name):
+            return False
+        if isinstance(each, ir.Comprehension) and any(_names(clause.iter, name) for clause in each.clauses):
+            if not isinstance(each.element, (ir.Subscript, ir.Attribute)):
+                return False
+            listed = True
+    return listed
+
+
+def _names(expr: ir.Expr, name: str) -> bool:
+    return any(isinstance(part, ir.Name) and part.id == name for part in walk((expr,), into_functions=False))
 
 
 @dataclass(frozen=True)

@@ -71,7 +71,7 @@ class MissingDetach(Rule):
         _check_fixed(program, report, backwards, forwards, trained)
         every = list(program.of(Backward))
         _check_targets(program, report, every, runs)
-        _check_advantages(program, report, every)
+        _check_advantages(program, report, every, runs, {id(each): moved for each, moved, also in results if also})
         _check_averages(program, report)
 
 
@@ -194,19 +194,28 @@ def _compared(event: Loss) -> list[tuple[frozenset[Site], frozenset[Site]]]:
     return [(roots[0], roots[1]) if is_target[0] else (roots[1], roots[0])]
 
 
-def _check_advantages(program: Program, report: Report, backwards: list[Backward]) -> None:
-    """The loss of a policy is weighted by an advantage that the critic could change."""
+def _check_advantages(
+    program: Program,
+    report: Report,
+    backwards: list[Backward],
+    forwards: dict[object, list[Forward]],
+    moved: dict[int, frozenset[ObjectId]],
+) -> None:
+    """The loss of a policy is weighted by an advantage that the critic could change: where the steps that follow are
+    known, one of them moves it."""
     for event in program.of(PolicyWeighted):
         backward = next(
             (each for each in backwards if each.roots & event.advantage and each.roots & event.policy), None
         )
+        critics = {each.module for site in event.advantage for each in forwards.get(site, ())}
         if backward is not None:
+            is_moved = id(backward) not in moved or not critics or bool(critics & moved[id(backward)])
             report(
                 event.site,
                 f"The advantage in `{program.sources.text(event.site)}` {{does carry}} the graph of the critic, so the "
                 "loss of the policy {will move} the critic too. Detach the advantage.",
                 because=[event.trace, backward.trace],
-                gaps=[Gap.CONVENTION],
+                gaps=[Gap.CONVENTION if is_moved else Gap.UNSEEN],
             )
 
 

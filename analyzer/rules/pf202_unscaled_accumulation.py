@@ -15,6 +15,8 @@ from analyzer.engine.trace import Gap, Trace
 from analyzer.findings import Severity
 from analyzer.fixes.edits import InsertAfter, InsertBefore
 from analyzer.rules.base import DraftFix, Report, Rule
+from analyzer.syntax import ir
+from analyzer.syntax.scope import target_names, walk
 
 _SCALED = {Mark.FACTOR, Mark.SUM}
 _OURS = {"Tensor", "torch", "Module", "Scaler"}
@@ -72,7 +74,7 @@ class UnscaledAccumulation(Rule):
                     "by their number: the step {will apply} their sum where a mean is meant. "
                     "Divide the loss by the number of accumulation steps before `backward()`.",
                     because=_because(program, step, backward, loops),
-                    gaps=gaps,
+                    gaps=[*gaps, Gap.UNSEEN] if _is_left_open(program, backward) else gaps,
                     fix=_fix(program, step, backward),
                 )
 
@@ -164,6 +166,22 @@ def _draws(program: Program, nest: tuple[Loop, ...]) -> bool:
 def _is_counted(program: Program, loop: Loop) -> bool:
     """Whether a loop counts, or goes over parts of a batch."""
     return loop.kind == "range" or (loop.kind != "while" and goes_over_parts(program, loop))
+
+
+def _is_left_open(program: Program, backward: Backward) -> bool:
+    """Whether the loss comes from a method that the class leaves to its subclasses: they may divide it."""
+    function, unit = program.function_around(backward.site), program.unit(backward.site.path)
+    if function is None or unit is None:
+        return False
+    said = program.sources.text(backward.site)
+    asked: set[str] = set()
+    for node in walk(function.body, False):
+        value = node.value if isinstance(node, ir.Assign) else None
+        if isinstance(node, ir.Assign) and isinstance(value, ir.Call) and isinstance(value.callee, ir.Attribute):
+            names = {name for target in node.targets for name in target_names(target)}
+            asked |= {value.callee.attr} if any(re.search(rf"\b{name}\b", said) for name in names) else set()
+    defined = (node for node in walk(unit.body, True) if isinstance(node, ir.FunctionDef) and node.name in asked)
+    return any(any(isinstance(each, ir.Raise) for each in node.body) for node in defined)
 
 
 def _fix(program: Program, step: Step, backward: Backward) -> DraftFix | None:

@@ -16,7 +16,7 @@ from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap, Trace
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
-from analyzer.rules.sharding import is_made_up, is_whole
+from analyzer.rules.sharding import is_made_up, is_sequential, is_whole
 
 
 class MissingDistributedSharding(Rule):
@@ -42,8 +42,8 @@ class MissingDistributedSharding(Rule):
 
     ## When it stays quiet
     With a sampler or batch sampler that may know the rank (the random ones of torch do not); for iterable datasets;
-    where data is sliced, sharded or built by rank; for
-    loaders that only evaluate, or that only one rank builds; where Accelerate, Lightning or a trainer shards.
+    where data is sliced, sharded or built by rank; for loaders that only evaluate (also those that draw in order), or
+    that only one rank builds; where Accelerate, Lightning or a trainer shards.
 
     ## Fix safety
     No automatic fix: the sampler also needs ``set_epoch`` where the epochs are counted.
@@ -87,9 +87,10 @@ def _training(program: Program, known: Loading, made: LoaderMade) -> tuple[Trace
     shuffled = is_const(made.argument("shuffle"), True)
     kind = dataset_kind(program, made.argument("dataset"))
     gaps: list[Gap] = []
-    shuffled = shuffled or not is_absent(made.argument("sampler"))
+    sampled = not is_absent(made.argument("sampler"))
     if kind == "unknown":  # shuffled data is indexed data: an iterable dataset refuses `shuffle=True` and samplers
-        gaps.append(Gap.CONVENTION if shuffled else Gap.UNSEEN)
+        gaps.append(Gap.CONVENTION if shuffled or sampled else Gap.UNSEEN)
+    shuffled = shuffled or (sampled and not is_sequential(program, made.argument("sampler")))
     if training is not None:
         if not all(is_whole(program, known, known.made[other]) for other in training.among):
             gaps.append(Gap.UNSEEN)

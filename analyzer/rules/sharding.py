@@ -36,6 +36,12 @@ def is_made_up(program: Program, dataset: Value | None) -> bool:
     return any(isinstance(case, Tensor) and case.is_synthetic for value in held for case in value.cases)
 
 
+def is_sequential(program: Program, sampler: Value | None) -> bool:
+    """Whether a sampler draws in order, as evaluation does."""
+    refs = [case for case in sampler.cases if isinstance(case, Ref)] if sampler is not None else []
+    return bool(refs) and all(program.objects[ref.obj].name.endswith(".SequentialSampler") for ref in refs)
+
+
 def _may_get_one(program: Program, site: Site) -> bool:
     """Whether the call names a sampler that was None where it was read, and may be one in another run."""
     said = words(program).of(site).split()
