@@ -207,13 +207,15 @@ Argument = Known | Unseen | Ref
 @dataclass(frozen=True, slots=True)
 class CallSite:
     """One call of a wanted callee. `arguments` maps keyword names, or positions as ``"0"``, to the values that may
-    reach them (several when branches join). `receiver` is the object a method was called on."""
+    reach them (several when branches join). `receiver` is the object a method was called on. `is_open`: the call is
+    given more, unpacked from what the code does not show (``**options``)."""
 
     id: int
     callee: str
     arguments: Mapping[str, tuple[Argument, ...]]
     receiver: tuple[Argument, ...]
     origin: Origin
+    is_open: bool = False
 
 
 def call_sites(

@@ -67,7 +67,9 @@ class _Answer:
         arguments = {str(index): self.values(value, event.site) for index, value in enumerate(event.args)}
         arguments.update({name: self.values(value, event.site) for name, value in event.keywords})
         receiver = self.values(event.receiver, event.site) if event.receiver is not None else ()
-        return CallSite(event.number, event.callee, arguments, receiver, self.origin(event.trace, event.site))
+        return CallSite(
+            event.number, event.callee, arguments, receiver, self.origin(event.trace, event.site), event.has_more
+        )
 
     def values(self, value: engine.Value, site: Site) -> tuple[Argument, ...]:
         return tuple(self.value(case, site) for case in value.cases)

@@ -205,7 +205,17 @@ class Effects(Expressions):
             self.emit(
                 CallSeen, at, None, number=number, callee=name, args=args.positional,
                 keywords=tuple(args.keywords.items()), receiver=receiver, held=self.held_by(args.all(), state),
+                has_more=args.has_more and not all(self.is_whole(value, state) for _, value in args.unpacked),
             )  # fmt: skip
+
+    def is_whole(self, value: Value, state: State) -> bool:
+        """Whether the text shows every key of a dict."""
+        return all(
+            isinstance(case, Ref)
+            and self.obj(case).kind == "dict"
+            and all(name.startswith("['") for name, _ in state.fields(case.obj) if name[:1] == "[")
+            for case in value.cases
+        )
 
     def held_by(self, values: Iterable[Value], state: State) -> dict[ObjectId, tuple[tuple[str, Value], ...]]:
         """What the lists and dicts among `values` hold now, and those inside them, `MAX_HELD` in all."""

@@ -182,7 +182,8 @@ class Loss(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallSeen(Event):
-    """A call of a callee that the estimator asked for. `held`: what the lists and dicts among its arguments hold."""
+    """A call of a callee that the estimator asked for. `held`: what the lists and dicts among its arguments hold;
+    `has_more`: others were unpacked from what is not known."""
 
     number: int
     callee: str
@@ -190,3 +191,4 @@ class CallSeen(Event):
     keywords: tuple[tuple[str, Value], ...] = field(default=())
     receiver: Value | None = None
     held: Mapping[ObjectId, tuple[tuple[str, Value], ...]] = field(default_factory=dict, compare=False)
+    has_more: bool = False

@@ -167,6 +167,7 @@ def _ray(root: Node) -> Iterator[_Group]:
 
 def _target(group: _Group, root: Node, labels: Mapping[str, str]) -> Target:
     count, sliced = _gpus(group.spec)
+    sliced = sliced or (_part(group.spec) if group.spec is not None else None)
     gpu = sliced or (_named(group.spec, labels) if group.spec is not None else None)
     nothing = not_known("no node selector and no required affinity names a GPU")
     return Target(gpu=gpu or nothing, gpus_per_node=count, nodes=group.pods)
@@ -198,6 +199,19 @@ def _gpus(spec: Node | None) -> tuple[Sourced[int], Sourced[tuple[str, ...]] | N
     return Sourced(total, origin), sliced
 
 
+def _part(spec: Node) -> Sourced[tuple[str, ...]] | None:
+    """A share of a GPU: the partition that GKE's label names, or the memory that a vGPU plugin grants (MiB)."""
+    for key, values in _label_values(spec):
+        if key == "cloud.google.com/gke-gpu-partition-size" and re.fullmatch(r"\d+g\.\d+gb", values[0].text):
+            return Sourced((values[0].text,), values[0].origin(f"{key}: {values[0].text}"))
+    for container in _items(spec, "containers"):
+        granted = number(container.get("resources.limits.nvidia.com/gpumem"), "nvidia.com/gpumem")
+        if granted is not None:
+            memory = f"{granted.value / 1024:.2f}GiB" if isinstance(granted.value, int) else ""
+            return Sourced((memory,), granted.origin) if memory else not_known("nvidia.com/gpumem", granted.origin)
+    return None
+
+
 def _named(spec: Node, labels: Mapping[str, str]) -> Sourced[tuple[str, ...]] | None:
     """The GPU that a label of the node names; alternatives of an affinity are all meant."""
     for key, values in _label_values(spec):
@@ -211,9 +225,12 @@ def _named(spec: Node, labels: Mapping[str, str]) -> Sourced[tuple[str, ...]] | 
 
 
 def gpu_of_label(value: str) -> str:
-    """A label's value as a name the hardware table knows."""
+    """A label's value as a name the hardware table knows; of a MIG product its slice."""
     known: Mapping[str, str] = rows.table("labels")["gpu_values"]
-    return known.get(value.lower(), re.sub(r"-(?:SHARED|MIG-.*)$", "", value))
+    sliced = re.search(r"-MIG-(\d+g\.\d+gb)", value)
+    if sliced is not None:  # the nodes of a single MIG strategy: each "GPU" is a slice
+        return sliced[1]
+    return known.get(value.lower(), value.removesuffix("-SHARED"))
 
 
 def _label_values(spec: Node) -> Iterator[tuple[str, list[Node]]]:

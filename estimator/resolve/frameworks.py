@@ -143,6 +143,9 @@ def _is_shuffled(site: CallSite) -> bool:
 
 def _argument(site: CallSite, rule: Mapping[str, Any]) -> list[Sourced[Any]]:
     given = next((site.arguments[name] for name in rule["names"] if name in site.arguments), ())
+    if not given and site.is_open and not rule["names"][0].isdigit():
+        reason = f"{rule['names'][0]} may be among the arguments that are unpacked here"
+        return [Sourced(Unknown(reason), Origin("", site.origin.path, site.origin.line))]
     values = [value for item in given if (value := translate(rule, item)) is not None]
     if values or "default" not in rule:
         return values

@@ -20,6 +20,7 @@ from estimator.resolve import rows
 from estimator.resolve.command import table as launchers
 from estimator.resolve.configfiles import deepspeed_facts
 from estimator.resolve.hydra import resolved
+from estimator.resolve.registries import CALLEE, configuration
 from estimator.sourced import Origin, Sourced, Unknown
 from estimator.vocabulary import word_for_field
 
@@ -60,7 +61,7 @@ def kind_of(root: Node, only: str = "") -> Mapping[str, Any] | None:
     for row in table():
         if (row["name"] != only) if only else row.get("is_composed", False):
             continue
-        if row.get("is_arguments"):
+        if row.get("is_arguments") or row.get("is_registry"):
             continue
         has_needed = all(root.get(key) is not None for key in row["needs"])
         is_forbidden = any(root.get(key) is not None for key in row.get("forbids", ()))
@@ -87,7 +88,17 @@ def recipe_of(files: Files, command: Command, near: str) -> Recipe | None:
         kind = kind_of(root, program) if root is not None else None
         if root is not None and kind is not None:
             return Recipe(kind, root, dict(_overrides(command)), command.script)
-    return None
+    return _registered(files, dict(_overrides(command)), program)
+
+
+def _registered(files: Files, given: Mapping[str, Arg], program: str) -> Recipe | None:
+    """The configuration that a command names as a function of a registry (``--module llama3 --config llama3_8b``)."""
+    row = next((row for row in table() if row.get("is_registry") and row["name"] == program), None)
+    module, name = given.get("module"), given.get("config")
+    if row is None or module is None or name is None or not module.is_known or not name.is_known:
+        return None
+    root = configuration(files, module, name)
+    return Recipe(row, root, given) if root is not None else None
 
 
 def by_arguments(command: Command) -> Recipe | None:
@@ -211,6 +222,9 @@ def _read(recipe: Recipe, row: Mapping[str, Any]) -> Sourced[Any] | None:
         if node.is_list:
             texts = tuple(item.text for item in node.items())
             return Sourced(texts, node.origin(f"{key}: {', '.join(texts)[:60]}")) if texts else None
+        made = node.get(CALLEE)
+        if made is not None:
+            return not_known(f"{made.text}(…) is computed when it runs", node.origin(f"{key}: {made.text}(…)"))
         if node.mapping():
             return Sourced(key, node.origin(f"{key} is given")) if "values" not in row else None
         if node.value is None or node.text == "":
@@ -229,6 +243,8 @@ def _translated(text: str, origin: Origin, row: Mapping[str, Any]) -> Sourced[An
         text = match[1]
     if "values" in row:
         value = row["values"].get(text.lower())
+        if value is None and row.get("is_strict"):
+            return not_known(f"{row['field']} {text[:60]!r} is nothing that we can count", origin)
         return None if value is None else Sourced(value, origin)
     return Sourced(text, origin)
 
@@ -258,6 +274,7 @@ def _combined(
     yield from _method(facts)
     yield from _sharding(recipe, facts, engine)
     yield from _accumulation(recipe, facts)
+    yield from _micro_batch(facts)
     for name in ("micro_batch", "grad_accum"):
         if name in engine and (name not in facts or facts[name].origin.text.startswith("default of")):
             yield name, engine[name]
@@ -416,6 +433,19 @@ def _strategy(strategy: Sourced[Any], stage: Sourced[Any] | None) -> Sourced[Any
         return not_known(f"strategy {str(strategy.value)[:60]}", strategy.origin)
     found = _STRATEGIES[name]
     return Sourced(found, strategy.origin) if found else None
+
+
+def _micro_batch(facts: Mapping[str, Sourced[Any]]) -> Iterator[tuple[str, Sourced[Any]]]:
+    """Samples of a micro-batch that is given in tokens."""
+    tokens, length = whole(facts.get("micro_tokens")), whole(facts.get("seq_len"))
+    if tokens is None:
+        return
+    parts = (tokens.value, length.value if length is not None else None)
+    if isinstance(parts[0], int) and isinstance(parts[1], int) and parts[0] % parts[1] == 0:
+        words = f"{parts[0]} tokens in samples of {parts[1]}"
+        yield "micro_batch", Sourced(parts[0] // parts[1], replace(tokens.origin, text=words))
+        return
+    yield "micro_batch", not_known("the tokens of a micro-batch are no whole number of samples", tokens.origin)
 
 
 def _accumulation(recipe: Recipe, facts: Mapping[str, Sourced[Any]]) -> Iterator[tuple[str, Sourced[Any]]]:

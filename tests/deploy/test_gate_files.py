@@ -118,6 +118,33 @@ def test_the_plugin_refuses_gpu_batch_jobs_that_passed_no_gate(job: dict[str, An
     assert bool(said) is (code != 0)
 
 
+@pytest.mark.parametrize(
+    ("options", "environment", "code"),
+    [
+        ({"type": "sbatch", "gres": "gpu:a100:4"}, {}, -1),
+        ({"type": "sbatch", "gpus": "2"}, {"PREFLIGHT_GATE": "no"}, -1),
+        ({"type": "sbatch", "gpus-per-node": "h100:8", "gres": "unset"}, {}, -1),
+        ({"type": "sbatch", "gres": "gpu:1", "export": "NONE"}, {"PREFLIGHT_GATE": "passed"}, 0),
+        ({"type": "sbatch", "gres": "gpu:1"}, {"SLURM_JOB_ID": "7"}, 0),
+        ({"type": "srun", "gres": "gpu:1"}, {}, 0),
+        ({"type": "sbatch", "gres": "shard:2", "gpus": "0", "gpus-per-task": "invalid-context"}, {}, 0),
+        ({"type": "sbatch"}, {}, 0),
+    ],
+)
+def test_the_client_filter_refuses_gpu_batch_jobs_that_passed_no_gate(
+    options: dict[str, str], environment: dict[str, str], code: int
+) -> None:
+    runtime = lupa.LuaRuntime(unpack_returned_tuples=True)
+    said: list[str] = []
+    runtime.globals().slurm = runtime.table_from({"SUCCESS": 0, "ERROR": -1, "log_error": said.append})
+    runtime.globals().os.getenv = environment.get
+    assert runtime.execute((DEPLOY / "slurm" / "cli_filter.lua").read_text()) == 0
+    assert runtime.globals().slurm_cli_setup_defaults(runtime.table_from(options), True) == 0
+    assert runtime.globals().slurm_cli_pre_submit(runtime.table_from(options), 0) == code
+    assert bool(said) is (code != 0)
+    assert runtime.globals().slurm_cli_post_submit(0, 1, 2) == 0
+
+
 def _manifests() -> list[Path]:
     return sorted(path for path in ADMISSION.glob("*.yaml") if path.stem in {"gate", "webhook"})
 

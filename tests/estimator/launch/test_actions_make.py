@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from estimator.launches import candidates, find
+from estimator.launches import Launch, candidates, find
 from tests.estimator.launch.trees import Tree
 
 TRAIN = """\
@@ -111,3 +111,75 @@ def test_variables_that_name_themselves_end(line: str) -> None:
 def test_they_are_found_in_a_tree() -> None:
     tree = Tree({FLOW: ACTIONS, "Makefile": MAKE, ".vscode/x.json": "{}"})
     assert {FLOW, "Makefile"} == set(candidates(tree))
+
+
+_CALLED = """\
+on:
+  workflow_call:
+    inputs:
+      runner: {type: string, default: ubuntu-latest}
+      batch: {type: number, default: 2}
+jobs:
+  train:
+    runs-on: ${{ inputs.runner }}
+    env:
+      BATCH: ${{ inputs.batch }}
+    steps:
+      - run: python train.py --batch-size $BATCH --epochs ${{ inputs.epochs }}
+"""
+_CALLER = """\
+on: [push]
+jobs:
+  big:
+    uses: ./.github/workflows/called.yml
+    with:
+      runner: linux.g5.12xlarge.nvidia.gpu
+      batch: 16
+  same:
+    uses: ./.github/workflows/called.yml
+    with: {runner: gpu-runner}
+  loop:
+    uses: ./.github/workflows/caller.yml
+  gone:
+    uses: ./.github/workflows/../../../../outside.yml
+"""
+_FOREIGN = """\
+on: [push]
+jobs:
+  nightly:
+    uses: pytorch/test-infra/.github/workflows/linux_job_v2.yml@main
+    with:
+      runner: linux.g5.12xlarge.nvidia.gpu
+      script: |
+        pip install -e .
+        python train.py --batch-size 4
+"""
+
+
+def _called(text: str, name: str = "caller.yml") -> list[Launch]:
+    folder = ".github/workflows"
+    files: dict[str, str | bytes] = {f"{folder}/called.yml": _CALLED, f"{folder}/{name}": text, "train.py": TRAIN}
+    return list(find(Tree(files), [f"{folder}/{name}"], labels={"gpu-runner": "A100-80GB"}).launches)
+
+
+def test_a_workflow_that_is_called_runs_with_the_inputs_of_the_caller() -> None:
+    big, same = _called(_CALLER)
+    assert big.to_json()["target"] == {"gpu": "NVIDIA A10G", "gpus_per_node": 4, "nodes": 1}
+    assert big.run.words()["micro_batch"].value == 16
+    assert (big.config.path, big.config.line) == (".github/workflows/caller.yml", 3)
+    assert ".github/workflows/called.yml" in big.config.sources
+    assert same.run.words()["micro_batch"].value == 2
+    assert same.to_json()["target"]["gpu"] == "A100-80GB"
+
+
+def test_a_workflow_of_another_repository_is_told_the_runner_and_the_script() -> None:
+    (launch,) = _called(_FOREIGN)
+    assert launch.config.line == 9
+    assert launch.run.words()["micro_batch"].value == 4
+    assert launch.to_json()["target"]["gpus_per_node"] == 4
+
+
+def test_a_workflow_that_is_called_has_the_defaults_of_its_inputs_by_itself() -> None:
+    assert not _called(_CALLED, "called.yml")  # ubuntu-latest has no GPU
+    (launch,) = _called(_CALLED.replace("ubuntu-latest", "gpu-runner"), "called.yml")
+    assert launch.run.words()["micro_batch"].value == 2

@@ -181,3 +181,34 @@ def test_odd_files_neither_crash_nor_invent(text: str) -> None:
     for path in ("a.yaml", "b.yml"):
         found = find(Tree({path: text, "train.py": TRAIN}), [path])
         assert all("Preflight" not in item.reason for item in found.skipped)
+
+
+_POD = """\
+apiVersion: v1
+kind: Pod
+spec:
+  nodeSelector: {{{selector}}}
+  containers:
+    - command: [/bin/bash, -c, --]
+      args: ["python train.py"]
+      resources: {{limits: {{{limits}}}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("selector", "limits", "gpu"),
+    [
+        ("nvidia.com/gpu.product: NVIDIA-A100-SXM4-80GB-MIG-3g.40gb", "nvidia.com/gpu: 1", "40GB"),
+        ("nvidia.com/gpu.product: NVIDIA-A100-SXM4-80GB-SHARED", "nvidia.com/gpu: 1", "NVIDIA-A100-SXM4-80GB"),
+        (
+            "cloud.google.com/gke-accelerator: nvidia-tesla-a100, cloud.google.com/gke-gpu-partition-size: 1g.5gb",
+            "nvidia.com/gpu: 1",
+            "5GB",
+        ),
+        ("nvidia.com/gpu.product: Tesla-T4", "nvidia.com/gpu: 1, nvidia.com/gpumem: 6144", "6.00GiB"),
+    ],
+)
+def test_a_share_of_a_gpu_is_the_target_and_not_the_whole_card(selector: str, limits: str, gpu: str) -> None:
+    launch = only("pod.yaml", _POD.format(selector=selector, limits=limits))
+    assert launch.to_json()["target"] == {"gpu": gpu, "gpus_per_node": 1, "nodes": 1}
+    assert launch.command == ("python", "train.py")

@@ -175,3 +175,19 @@ def test_parallel_sizes_of_accelerate_in_code() -> None:
     )
     run, _ = _scripted(body)
     assert (run["sp_degree"], run["tp_degree"]) == (4, 2)
+
+
+def test_arguments_that_are_unpacked_make_a_default_uncertain_unless_the_text_shows_every_key() -> None:
+    hidden = (
+        "import json, sys\n"
+        "from transformers import AutoModelForCausalLM, Trainer, TrainingArguments\n"
+        'model = AutoModelForCausalLM.from_pretrained("gpt2")\n'
+        "{options}\n"
+        'Trainer(model, TrainingArguments("out", **options)).train()\n'
+    )
+    files: dict[str, str | bytes] = {"run.sh": "#!/bin/bash\npython train.py\n"}
+    run, reasons = _run({**files, "train.py": hidden.format(options="options = json.loads(sys.argv[1])")})
+    assert (run["micro_batch"], run["grad_accum"], run["optimizer"]) == (None, None, None)
+    assert "unpacked" in reasons["micro_batch"]
+    run, _ = _run({**files, "train.py": hidden.format(options='options = {"gradient_accumulation_steps": 4}')})
+    assert (run["micro_batch"], run["grad_accum"], run["optimizer"]) == (8, 4, "adamw")
