@@ -6,7 +6,7 @@ import re
 
 from analyzer.engine.data_events import Drawn, LoaderMade, Seeded
 from analyzer.engine.events import Backward, Event, Guard, Mode, Step
-from analyzer.engine.loading import is_absent, is_const, loading
+from analyzer.engine.loading import is_const
 from analyzer.engine.plots import is_only_plotted
 from analyzer.engine.program import Program
 from analyzer.engine.randomness import STREAMS, Randomness, draws_of, is_right_before_order, randomness, seeds_of
@@ -14,6 +14,7 @@ from analyzer.engine.trace import Gap, Site, Trace, start
 from analyzer.engine.words import spelled, words
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
+from analyzer.rules.item_draws import without_workers
 from analyzer.syntax import ir
 from analyzer.syntax.scope import dotted, walk
 
@@ -49,8 +50,8 @@ class PartialSeeding(Rule):
     generator of one's own is used (``np.random.default_rng(0)``); when the generator that is not seeded is never drawn
     from, or only after the training, for a picture, where a file keeps what came out, or in the workers of a loader,
     where torch seeds NumPy and ``random``. A seed right before one shuffle or split may be meant for that alone: it is
-    possible. Where nothing at all is seeded, a training script gets a note, unless it
-    trains several times to report how much the results vary.
+    possible. A note where a method seeds and no training was seen. Where nothing at all is seeded, a training script
+    gets a note, unless it trains several times to report how much the results vary.
 
     ## Fix safety
     No automatic fix: where the seed belongs is the author's choice.
@@ -109,7 +110,14 @@ def _report(program: Program, report: Report, found: Randomness, stream: str, tr
         f"{STREAMS[stream]}: runs {{will differ}}. Call `{_SEED[stream]}` as well.",
         because=[start(first, "some generators are seeded here"), draw],
         gaps=[Gap.UNSEEN if found.is_uncertain or _are_for_one_draw(program, seeded) else Gap.CONVENTION],
+        severity=Severity.NOTE if trains is None and _is_in_method(program, first) else None,
     )
+
+
+def _is_in_method(program: Program, site: Site) -> bool:
+    """Whether a method of an object seeds, for what the object does, not the program for its run."""
+    function = program.function_around(site)
+    return function is not None and bool(function.params) and function.params[0].name == "self"
 
 
 def _are_for_one_draw(program: Program, seeded: list[tuple[Site, str]]) -> bool:
@@ -148,9 +156,8 @@ def _infers(program: Program) -> bool:
 def _that_matter(program: Program, sites: list[Site], stream: str, trains: Step | None) -> list[Site]:
     """The draws that a run may differ by: not those after the training, those for a picture, and those in workers of
     the loaders, where torch seeds NumPy and `random` from its own generator."""
-    if stream != "torch" and _has_workers(program):
-        items = {event.site for event in program.of(Drawn) if _reaches_item(program, event)}
-        sites = [site for site in sites if site not in items and not _is_for_item(program, site)]
+    if stream != "torch":
+        sites = without_workers(program, sites)
     if trains is not None:
         steps = list(program.of(Step))
         drawn = {event.site: event for event in program.of(Drawn) if stream in event.streams and not event.loops}
@@ -186,25 +193,6 @@ def _comes_after(program: Program, draw: Drawn, steps: list[Step]) -> bool:
         if draw.calls[:1] == step.calls[:1] or (_is_main(program, draw) and _is_main(program, step))
     ]
     return bool(beside) and all(step.order < draw.order for step in beside)
-
-
-def _has_workers(program: Program) -> bool:
-    """Whether every loader that trains, or else every one, is given workers, as far as is written."""
-    known = loading(program)
-    made = [event for event in known.made.values() if event.loader in known.trains] or list(known.made.values())
-    counts = [event.argument("num_workers") for event in made]
-    return bool(made) and not any(is_absent(count) or is_const(count, 0) for count in counts)
-
-
-def _is_for_item(program: Program, site: Site) -> bool:
-    """Whether a draw is made for one item: in a dataset or a transform."""
-    function = program.function_around(site)
-    return function is not None and function.name in {"__getitem__", "__call__"}
-
-
-def _reaches_item(program: Program, event: Drawn) -> bool:
-    """Whether a draw is made on the way to one item: in what a dataset or a transform calls."""
-    return any(_is_for_item(program, site) for site in (event.site, *event.calls))
 
 
 def _means_the_run(program: Program, found: Randomness) -> bool:

@@ -1,0 +1,57 @@
+"""Random numbers that a dataset or a transform draws for one item: in the workers of a loader, torch seeds NumPy and
+`random` from its own generator."""
+
+from __future__ import annotations
+
+from analyzer.engine.data_events import Drawn
+from analyzer.engine.loading import is_absent, is_const, loading
+from analyzer.engine.program import Program
+from analyzer.engine.trace import Site
+from analyzer.syntax import ir
+
+_ITEM = frozenset({"__getitem__", "__call__"})
+
+
+def without_workers(program: Program, sites: list[Site]) -> list[Site]:
+    """The draws that no worker makes."""
+    if not _has_workers(program):
+        return sites
+    items = {event.site for event in program.of(Drawn) if _reaches_item(program, event)}
+    return [site for site in sites if site not in items and not _is_for_item(program, site)]
+
+
+def _has_workers(program: Program) -> bool:
+    """Whether every loader that trains, or else every one, is given workers, as far as is written. Where the files name
+    a loader and none was seen to be made, another place makes it."""
+    known = loading(program)
+    made = [event for event in known.made.values() if event.loader in known.trains] or list(known.made.values())
+    if not made:
+        return any(b"DataLoader(" in (program.project.read(path) or b"") for path in program.modules)
+    counts = [event.argument("num_workers") for event in made]
+    return not any(is_absent(count) or is_const(count, 0) for count in counts)
+
+
+def _is_for_item(program: Program, site: Site) -> bool:
+    """Whether a draw is made for one item: in a dataset or a transform, or in a method that only its items call."""
+    function = program.function_around(site)
+    if function is None or function.name in _ITEM:
+        return function is not None
+    unit = program.unit(site.path)
+    for node in unit.body if unit is not None else ():
+        methods = (
+            [each for each in node.body if isinstance(each, ir.FunctionDef)] if isinstance(node, ir.ClassDef) else []
+        )
+        if function in methods:
+            return _is_called_for_items(function.name, methods)
+    return False
+
+
+def _is_called_for_items(name: str, methods: list[ir.FunctionDef]) -> bool:
+    """Whether of the methods of a class, those that give items call another, and ``__init__`` does not."""
+    callers = {method.name for method in methods if "()" in method.uses.get(f"self.{name}", ())}
+    return bool(callers & _ITEM) and "__init__" not in callers
+
+
+def _reaches_item(program: Program, event: Drawn) -> bool:
+    """Whether a draw is made on the way to one item: in what a dataset or a transform calls."""
+    return any(_is_for_item(program, site) for site in (event.site, *event.calls))
