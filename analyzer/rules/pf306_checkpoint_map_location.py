@@ -20,6 +20,10 @@ from analyzer.syntax import ir
 _SMALL_WORDS = re.compile(r"scaler|sched|sampler|stopp", re.IGNORECASE)
 _DEVICE_WORDS = re.compile(r"cuda|gpu|cpu|device|mps", re.IGNORECASE)
 
+_TORCH = re.compile(rb"\btorch\b")
+_SAVES = re.compile(rb"\bsave\(|save_(?:checkpoint|model|pretrained|state|weights|net)|Trainer\b|\.fit\(")
+_MIN_FILES = 3
+"""Files of a tree that show whether it trains and saves; one script alone does not."""
 _KERNELS = re.compile(rb"\bCUDAExtension\b")
 
 
@@ -46,8 +50,8 @@ class CheckpointMapLocation(Rule):
     With any ``map_location``; for data that is no checkpoint; where the program uses one written-down device or needs
     a GPU whatever it asks; where the same run saved the file, or the files of the tree save only what was moved to the
     CPU; in a branch that asked for the device first. Weights that somebody else has published are a possibility: nobody
-    sees from which device they were saved. A note where only the number of the GPU is chosen, or the tree has kernels
-    for CUDA.
+    sees from which device they were saved. A note where only the number of the GPU is chosen, where the tree has
+    kernels for CUDA, or where none of its files saves anything.
 
     ## Fix safety
     Unsafe: ``map_location="cpu"`` is right for ``load_state_dict``, which copies to where the parameters are; a whole
@@ -107,14 +111,18 @@ def _report(
         _message(isinstance(why, Distributed), len(together) - 1),
         because=[why.trace, read.trace, use.trace],
         gaps=[Gap.UNSEEN if is_foreign else Gap.CONVENTION],
-        severity=Severity.NOTE if isinstance(why, DeviceChosen) and _is_always_gpu(program, why) else None,
+        severity=Severity.NOTE if isinstance(why, DeviceChosen) and _is_harmless(program, why) else None,
         fix=DraftFix("Load to the CPU first", "unsafe", tuple(dict.fromkeys(fixes))) if fixes else None,
     )
 
 
-def _is_always_gpu(program: Program, why: DeviceChosen) -> bool:
-    """Whether it is a GPU in any case: what is chosen is which one, or the tree has kernels for CUDA."""
-    return _is_index(program, why) or any(program.project.naming("CUDAExtension", "", _KERNELS))
+def _is_harmless(program: Program, why: DeviceChosen) -> bool:
+    """Whether it is a GPU in any case (what is chosen is which one, or the tree has kernels for CUDA), or none of the
+    files of a tree saves anything: the checkpoint is somebody else's."""
+    if _is_index(program, why) or any(program.project.naming("CUDAExtension", "", _KERNELS)):
+        return True
+    files = sum(1 for _ in program.project.naming("torch", "", _TORCH))
+    return files >= _MIN_FILES and not any(program.project.naming("torch", "", _SAVES))
 
 
 def _is_index(program: Program, event: DeviceChosen) -> bool:

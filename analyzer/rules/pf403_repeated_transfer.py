@@ -44,8 +44,8 @@ class RepeatedTransfer(Rule):
     ## When it stays quiet
     For data that is new in every iteration (batches, observations, noise, slices and rows of a data set), for a tensor
     that is changed inside the loop or replaced by its copy (the next ``.to()`` finds it there), under
-    ``step % n == 0``, and outside of loops that run a model. A note for a table that a forward pass copies, and under
-    a condition: how often that is, and how much, its callers know.
+    ``step % n == 0``, and outside of loops that run a model. A note for a table that a forward pass copies, under
+    a condition, and where nothing trains: how often that is, and how much, its callers know.
 
     ## Fix safety
     No automatic fix: the copy belongs where the tensor is made, which may be another function.
@@ -63,6 +63,7 @@ class RepeatedTransfer(Rule):
         transfers = list(program.of(Transfer))
         events = [*program.of(Backward), *(each for each in program.of(Forward) if program.has_parameters(each))]
         running = program.nests_with(events) if transfers else frozenset()
+        training = program.nests_with(program.of(Backward)) if transfers else frozenset()
         for transfer in transfers:
             if any(guard.is_periodic for guard in transfer.guards):
                 continue
@@ -78,7 +79,7 @@ class RepeatedTransfer(Rule):
                 f"{'Copy it once, before the loop.' if loops else 'Register it as a buffer, so that it moves once.'}",
                 because=[made, *(loop.trace for loop in loops[:1]), transfer.trace],
                 gaps=[Gap.CONVENTION] if is_table or transfer.guards else [],
-                severity=Severity.NOTE if is_table or transfer.guards else None,
+                severity=None if _trains(transfer, loops, training) and not transfer.guards else Severity.NOTE,
             )
 
 
@@ -113,6 +114,13 @@ def _repeated_over(program: Program, transfer: Transfer, running: frozenset[tupl
     kinds = {loop.kind for loop in inner}
     is_step = any(nest_key(transfer.loops[: shared + depth]) in running for depth in range(1, len(inner) + 1))
     return inner if is_step and kinds & {"data", "range", "while", "framework"} else ()
+
+
+def _trains(transfer: Transfer, loops: tuple[Loop, ...], training: frozenset[tuple[object, ...]]) -> bool:
+    """Whether the copy is made in steps of a training: in the innermost loop over data around it, if there is one."""
+    nest = transfer.loops
+    over_data = [depth for depth, loop in enumerate(nest, 1) if loop.kind in {"data", "framework"}]
+    return bool(loops) and nest_key(nest[: max(over_data, default=len(nest))]) in training
 
 
 def _is_constant(program: Program, transfer: Transfer) -> bool:

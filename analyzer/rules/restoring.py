@@ -62,14 +62,26 @@ def was_saved_here(program: Program, read: Read) -> bool:
     if _follows_training(program, read):
         return True
     earlier = itertools.takewhile(lambda event: event is not read, program.events)
-    is_local = name.isidentifier()  # the same name in another function is another file
+    is_local = name.isidentifier() and _is_local(program, read.site, name)  # elsewhere it is another file
     literals = _literals(program, read.site, read.file_at)
     return any(
-        (file_named(program, each.site, each.file_at) == name and (not is_local or each.function == read.function))
+        (
+            file_named(program, each.site, each.file_at) == name
+            and (each.function == read.function or not (is_local or _is_local(program, each.site, name)))
+        )
         or (_is_one_run(program, each, read) and bool(literals & _literals(program, each.site, each.file_at)))
         for each in earlier
         if isinstance(each, Saved)
     )
+
+
+def _is_local(program: Program, site: Site, name: str) -> bool:
+    """Whether a name is bound in the function around a place; one of the file means the same in all its functions."""
+    function = program.function_around(site)
+    if function is None:
+        return False
+    assigned = (each for each in walk(function.body, False) if isinstance(each, ir.Assign))
+    return name in {param.name for param in function.params} or any(name in _names(each) for each in assigned)
 
 
 def _literals(program: Program, site: Site, at: int | None) -> set[str]:
