@@ -7,11 +7,11 @@ from collections.abc import Collection, Mapping, Sequence
 
 from analyzer.api import Argument, CallSite, Files, Known, Origin, Ref, Unseen
 from analyzer.engine import values as engine
+from analyzer.engine.commands import ARGV
 from analyzer.engine.events import CallSeen
 from analyzer.engine.program import Program
 from analyzer.engine.sources import Sources
 from analyzer.engine.trace import Site, Trace
-from analyzer.knowledge.overlays.arguments import ARGV
 from analyzer.knowledge.overlays.documents import DATA
 from analyzer.knowledge.schema import knowledge
 from analyzer.notebooks.files import NotebookFiles

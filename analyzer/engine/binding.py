@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from analyzer.engine.annotations import documented, stated
 from analyzer.engine.calls import declared
+from analyzer.engine.commands import from_words
 from analyzer.engine.control import Control
 from analyzer.engine.machine import Args, Frame, unseen
 from analyzer.engine.state import State
@@ -30,6 +31,8 @@ class Binding(Control):
             elif param.kind == "" and position < len(given):
                 value = given[position]
                 position += 1
+            if value is None and self.wanted:
+                value = from_words(self, func, param, state)
             if value is None and param.default is not None:
                 value = state.get((func.scope, f"default {func.node.at} {param.name}"))
             value = value or unseen(f"argument `{param.name}`", self.site(func.node.at))

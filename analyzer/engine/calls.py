@@ -247,7 +247,8 @@ class Calls(Forwards):
     def external_result(self, callee: External, args: Args, at: int, state: State) -> Value:
         if self.wanted:
             self.saw(callee.name, args, at, state, External(callee.name.rpartition(".")[0]))
-        self.callbacks(args, at, state)
+        if not overlays.calls_itself(callee.name):
+            self.callbacks(args, at, state)
         special = overlays.function(callee.name)
         if special is not None:
             result: Value = special(self, args, at, state)

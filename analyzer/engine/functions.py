@@ -8,6 +8,7 @@ from typing import TypeVar
 from analyzer.engine import weights
 from analyzer.engine.binding import Binding
 from analyzer.engine.built import MODULES, note_maker
+from analyzer.engine.commands import from_words
 from analyzer.engine.devices import are_synthetic
 from analyzer.engine.events import Escape
 from analyzer.engine.hooks import argument
@@ -193,6 +194,8 @@ class Functions(Binding):
         for index, param in enumerate(func.node.params[1 if this is not None else 0 :]):
             kind = given[index] if index < len(given) and param.kind == "" else "any"
             known = argument(self, kind, param.name, param.at)
+            if self.wanted:
+                known = from_words(self, func, param, state) or known
             params[param.name] = known or self.parameter_value(param, func.node, state)
         result = self.run_function(replace(func, bound=this), Args((), params), func.node.at, state)
         if gives_loss:

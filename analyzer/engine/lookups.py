@@ -83,7 +83,8 @@ class Lookups(Uses):
 
     def attribute_of(self, case: Value, attr: str, at: int, state: State) -> Value:
         if isinstance(case, External):
-            return External(public_name(f"{case.name}.{attr}"), trace=case.trace)
+            dotted = public_name(f"{case.name}.{attr}")
+            return self.given_names.get(dotted) or External(dotted, trace=case.trace)
         if isinstance(case, PyModule):
             if attr == "__dict__":
                 return case

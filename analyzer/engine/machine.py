@@ -123,6 +123,10 @@ class Machine(ABC):
         self.argv: Sequence[tuple[str, Any]] = ()
         self.wanted: frozenset[str] = frozenset()
         self.built: dict[ObjectId, Built] = {}
+        self.commands: dict[tuple[str, int], str] = {}
+        """Functions that a library runs with the words of the command line, and which kind of library."""
+        self.given_names: dict[str, Value] = {}
+        """Values that a call gave to a name of a library (``absl.flags.FLAGS.batch_size``)."""
         self.makers: dict[ObjectId, list[MadeBy]] = {}
         self.under_construction: list[ObjectId] = []
         self.frozen_under: dict[Site, tuple[Guard, ...]] = {}

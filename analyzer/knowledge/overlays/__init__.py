@@ -2,7 +2,8 @@
 
 Each module of this folder may have ``FUNCTIONS`` (by qualified name) and ``METHODS`` (by kind of receiver and name),
 which say what a call gives, and ``OBSERVERS`` (by qualified name) and ``METHOD_OBSERVERS`` (by the name of the method,
-whatever it is called on), which note that a call happened and do not change what it gives.
+whatever it is called on), which note that a call happened and do not change what it gives. ``CALLERS`` names those that
+call what they are given themselves.
 """
 
 from __future__ import annotations
@@ -15,10 +16,12 @@ from typing import Any
 
 @lru_cache(maxsize=1)
 def _tables() -> tuple[dict[Any, Any], ...]:
-    tables: tuple[dict[Any, Any], ...] = ({}, {}, {}, {})
+    tables: tuple[dict[Any, Any], ...] = ({}, {}, {}, {}, {})
     for found in pkgutil.iter_modules(__path__):
         module = importlib.import_module(f"{__name__}.{found.name}")
-        for table, name in zip(tables, ("FUNCTIONS", "METHODS", "OBSERVERS", "METHOD_OBSERVERS"), strict=True):
+        for table, name in zip(
+            tables, ("FUNCTIONS", "METHODS", "OBSERVERS", "METHOD_OBSERVERS", "CALLERS"), strict=True
+        ):
             table.update(getattr(module, name, {}))
     return tables
 
@@ -41,3 +44,8 @@ def observer(name: str) -> Any | None:
 def method_observer(name: str) -> Any | None:
     """What notes a call of a method of this name, if anything does."""
     return _tables()[3].get(name)
+
+
+def calls_itself(name: str) -> bool:
+    """Whether the overlay of a function calls the functions that it is given."""
+    return name in _tables()[4]

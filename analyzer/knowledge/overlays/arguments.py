@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 
 from analyzer.engine.calls import Calls
+from analyzer.engine.commands import ARGV, plain
 from analyzer.engine.machine import Args
 from analyzer.engine.state import State
 from analyzer.engine.trace import Gap, Site, start
@@ -13,8 +14,6 @@ from analyzer.engine.values import Class, Const, External, Ref, Scalar, Tuple, U
 from analyzer.syntax import ir
 from analyzer.syntax.scope import target_names
 
-ARGV = "<argv>"
-"""The path of sites that stand for an argument of the command line; `at` is its index."""
 MAX_BASES = 10
 DECLARED = "transformers.HfArgumentParser.declared"
 """For the estimator: a call that stands for parsing; its keywords are the defaults that the dataclasses declare."""
@@ -42,6 +41,13 @@ def add_argument(machine: Calls, ref: Ref, args: Args, at: int, state: State) ->
     is_open = is_open and not (_is_stuck(args, value) and state.get((ref.obj, dest)) is None)
     state.set((ref.obj, dest), Scalar("option", trace=value.trace) if is_open else value)
     return Scalar()
+
+
+def given_option(machine: Calls, args: Args, name: str, at: int, state: State) -> Value:
+    """The value of one option: from the command line, else its default, which only the estimator is told."""
+    value = _given(machine, args, [name], _default(machine, args, name, at, state), at, state)
+    is_open = isinstance(value, Const) and not machine.wanted and not machine.argv
+    return Scalar("option", trace=value.trace) if is_open else value
 
 
 def _is_stuck(args: Args, value: Value) -> bool:
@@ -155,7 +161,7 @@ def parse_dataclasses(machine: Calls, ref: Ref, args: Args, at: int, state: Stat
     items = classes.items if isinstance(classes, Tuple) else (classes,)
     if isinstance(classes, Ref):
         items = tuple(value for name, value in state.fields(classes.obj) if name[:1] == "[")
-    parsed = [_from_command_line(machine, item, at, state) for item in items]
+    parsed = [from_command_line(machine, item, at, state) for item in items]
     declared = {
         name: value for item in items if isinstance(item, Class) for name, value in _declared(machine, item, state)
     }
@@ -172,7 +178,8 @@ def _declared(machine: Calls, cls: Class, state: State) -> Iterator[tuple[str, V
             yield name, default
 
 
-def _from_command_line(machine: Calls, cls: Value, at: int, state: State) -> Value:
+def from_command_line(machine: Calls, cls: Value, at: int, state: State) -> Value:
+    """An instance whose constructor is given the options of the command line."""
     given: dict[str, Value] = {}
     names = field_names(cls) if isinstance(cls, Class) else []
     for index, (word, _) in enumerate(machine.argv):
@@ -185,7 +192,7 @@ def _from_command_line(machine: Calls, cls: Value, at: int, state: State) -> Val
             field = whole[0] if len(whole) == 1 and field not in names else field
             known = machine.class_attribute(cls, field, state) if isinstance(cls, Class) else None
             overrides = (known,) if isinstance(known, Const) else ()
-            given[field] = const(_plain(raw), start(Site(ARGV, index), word), overrides)
+            given[field] = const(plain(raw), start(Site(ARGV, index), word), overrides)
     if isinstance(cls, Class):
         fields = set(names)
         given = {name: value for name, value in given.items() if name in fields or not fields}
@@ -208,17 +215,6 @@ def field_names(cls: Class, depth: int = 0) -> list[str]:
         for name in target_names(node.targets[0])
     ]
     return list(dict.fromkeys([*inherited, *own]))
-
-
-def _plain(text: str) -> int | float | bool | str:
-    if text.lower() in {"true", "false"}:
-        return text.lower() == "true"
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
 
 
 def environment(machine: Calls, args: Args, at: int, state: State) -> Value:
