@@ -46,7 +46,7 @@ def estimate(run: RunConfig, *, with_suggestions: bool = True) -> Estimate:
         )
     roomy = roomy_bytes(run, model, runtime_key(cards))
     answers = tuple(_answer(card, computed, run, least, roomy) for card in cards)
-    reasons += _cramped(run, model, cards, computed, answers)
+    reasons += () if _not_counted(run) else _cramped(run, model, cards, computed, answers)
     verdict = overall([answer.verdict for answer in answers])
     result = Estimate(
         verdict=verdict,
@@ -62,7 +62,9 @@ def estimate(run: RunConfig, *, with_suggestions: bool = True) -> Estimate:
         unknowns=_unknowns(run, model, computed),
         reasons=reasons,
     )
-    return solver.with_suggestions(run, result, solver.Assess(_glance, _look)) if with_suggestions else result
+    if not with_suggestions or _not_counted(run):  # nobody can promise that a change fits beside what is not counted
+        return result
+    return solver.with_suggestions(run, result, solver.Assess(_glance, _look))
 
 
 def _glance(run: RunConfig) -> tuple[int, bool] | None:
@@ -151,9 +153,16 @@ def _answer(
     gpus = run.num_gpus.value
     count = gpus if not isinstance(gpus, Unknown) else card.count
     verdict = verdict_for(computed.occupied if computed else None, usable, roomy)
+    if verdict == "fits" and _not_counted(run):
+        verdict = "borderline"  # something else is on the card, and nobody knows how much
     if least is not None and usable is not None and least > usable:
         verdict = "exceeds"
     return TargetAnswer(card.label, count, usable, verdict)
+
+
+def _not_counted(run: RunConfig) -> list[str]:
+    """What else the program holds on the card, by what its recipe says."""
+    return [reason for name, reason in run.not_understood if name == "not counted"]
 
 
 def _with_count(run: RunConfig) -> RunConfig:
@@ -170,6 +179,7 @@ def _with_count(run: RunConfig) -> RunConfig:
 
 
 def _target_reasons(run: RunConfig, cards: tuple[hardware.Card, ...], computed: Computed | None) -> list[str]:
+    others = [f"not counted: {reason}" for reason in _not_counted(run)]
     if not cards and computed is not None:
         return ["no GPU to compare with is known"]
     reasons = [f"{card.label} is not a GPU this estimate is for" for card in cards if not card.is_supported]
@@ -178,7 +188,7 @@ def _target_reasons(run: RunConfig, cards: tuple[hardware.Card, ...], computed: 
         short = [card for card in cards if card.instance and card.is_stated and card.count < gpus]
         reasons += [f"{card.instance} has {card.count} GPUs, and the run uses {gpus} on each node" for card in short]
     sizeless = [card for card in cards if card.is_supported and card.usable_bytes is None]
-    return reasons + [f"the memory of {card.label} is not known: give --gpu-memory" for card in sizeless]
+    return reasons + others + [f"the memory of {card.label} is not known: give --gpu-memory" for card in sizeless]
 
 
 def _inputs(run: RunConfig) -> tuple[InputLine, ...]:
@@ -202,7 +212,7 @@ def _unknowns(run: RunConfig, model: ModelChoice, computed: Computed | None) -> 
         open_choices = ["input size" if name == "facts" else name for name in open_choices]
     lines = [_READABLE.get(name, name) for name in open_choices if _WORDS.get(name, name) not in reasons]
     lines += reasons.values()
-    lines += [f"{name}: {reason}" for name, reason in run.not_understood]
+    lines += [f"{name}: {reason}" for name, reason in run.not_understood if name != "not counted"]
     if not run.gpu.is_known and not run.gpu_memory.is_known:
         lines.append("target GPU")
     return tuple(dict.fromkeys(lines))

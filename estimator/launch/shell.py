@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from estimator.launch.base import Arg, Command, LaunchConfig, Request, Target, not_known
+from estimator.launch.base import Arg, Command, LaunchConfig, Request, Target, not_known, readers
+from estimator.launch.shell_here import HereText
 from estimator.launch.shell_run import Run, Started
 from estimator.launch.shell_state import State
-from estimator.launch.submitters import launches_of, submitted
+from estimator.launch.submitters import MAX_DEPTH, launches_of, submitted
 from estimator.launch.topology import count, processes, visible_devices
 from estimator.resolve.command import Parsed, parse, table
 from estimator.resolve.configfiles import with_accelerate_file
@@ -69,7 +71,22 @@ def launches_in(
         if parsed is not None:
             launch = _launch(request, format_name, started, parsed, target_of, tasks_of)
             found.setdefault(_identity(launch), _with_notes(launch, tuple(run.notes)))
+    for text in run.submitted:
+        for launch in _submitted_text(request, text):
+            found.setdefault(_identity(launch), launch)
     return tuple(found.values())
+
+
+def _submitted_text(request: Request, text: HereText) -> tuple[LaunchConfig, ...]:
+    """The launches of a batch script that the script itself holds."""
+    reader = next(reader for reader in readers() if reader.format == "slurm")
+    if request.depth >= MAX_DEPTH:
+        return ()
+    known = {**request.environment, **text.env}
+    inner = replace(
+        request, content=text.padded(), options=text.words[1:], depth=request.depth + 1, environment=known, cwd=text.cwd
+    )
+    return reader.read(inner)
 
 
 def _is_wanted(words: Sequence[Arg]) -> bool:

@@ -18,6 +18,7 @@ from tree_sitter import Node
 from analyzer.api import Files
 from estimator.launch.base import Arg, UnreadableLaunch
 from estimator.launch.places import find_file
+from estimator.launch.shell_here import HereText, here_text
 from estimator.launch.shell_parts import assumption, case_item, clauses, for_parts, only_leaves
 from estimator.launch.shell_state import State
 from estimator.launch.shell_tests import truth
@@ -49,6 +50,8 @@ class Run:
     path: str
     is_wanted: Callable[[Sequence[Arg]], bool] = lambda words: True
     started: list[Started] = field(default_factory=list)
+    submitted: list[HereText] = field(default_factory=list)
+    written: dict[str, HereText] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     num_steps: int = 0
     nesting: int = 0
@@ -161,7 +164,29 @@ class Run:
 
     def _redirected(self, node: Node, state: State) -> list[State]:
         body = node.child_by_field_name("body")
+        for child in node.children:
+            if child.type == "heredoc_redirect" and body is not None:
+                self._here(node, child, body, state)
         return self.statement(body, state) if body is not None else [state]
+
+    def _here(self, node: Node, here: Node, body: Node, state: State) -> None:
+        """``sbatch <<EOF`` and ``cat <<EOF | sbatch`` submit a text; ``cat > job.slurm <<EOF`` writes one."""
+        text = here_text(here, state, self.line_offset)
+        piped = next((child for child in here.children if child.type == "pipeline"), None)
+        told = [child for child in (piped.children if piped is not None else [body]) if child.type == "command"]
+        words = [word for child in told[-1:] for part in child.children for word in self.words(state).expand(part)]
+        if text is None or not words or not words[0].is_known or state.is_over:
+            return
+        if posixpath.basename(words[0].text) == "sbatch":
+            self.submitted.append(replace(text, words=tuple(words), env=self._exported(state), cwd=state.cwd))
+        elif words[0].text in {"cat", "tee"}:
+            outer = [*node.children, *here.children]
+            written = [part for child in outer if child.type == "file_redirect" for part in child.children[-1:]]
+            names = [word.text for part in written for word in self.words(state).expand(part)]
+            self.written.update(dict.fromkeys(names or [word.text for word in words[1:2]], text))
+
+    def _exported(self, state: State) -> dict[str, Arg]:
+        return {name: state.variables[name] for name in state.exported if name in state.variables}
 
     def _function(self, node: Node, state: State) -> list[State]:
         name, body = node.child_by_field_name("name"), node.child_by_field_name("body")
@@ -257,7 +282,9 @@ class Run:
         if inner is not None:
             self._nested(inner, words, own, state)
             return [state]
-        env = {name: state.variables[name] for name in state.exported if name in state.variables}
+        env = self._exported(state)
+        if posixpath.basename(words[0].text) == "sbatch" and self._is_written(words, state):
+            return [state]
         if self._started_script(words, {**env, **own}, state):
             return [state]
         if not self.is_wanted(words):
@@ -266,6 +293,15 @@ class Run:
             raise UnreadableLaunch(f"starts more than {MAX_STARTED} commands")
         self.started.append(Started(words=tuple(words), env={**env, **own}, cwd=state.cwd, assumed=state.assumed))
         return [state]
+
+    def _is_written(self, words: list[Arg], state: State) -> bool:
+        """Whether a batch script was written by the script before."""
+        text = next((self.written[word.text] for word in words[1:] if word.text in self.written), None)
+        if text is None:
+            return False
+        options = tuple(word for word in words if word.text not in self.written)
+        self.submitted.append(replace(text, words=options, env=self._exported(state), cwd=state.cwd))
+        return True
 
     def _call(self, words: list[Arg], state: State) -> list[State]:
         if self.nesting >= MAX_NESTING:

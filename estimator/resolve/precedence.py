@@ -21,6 +21,7 @@ from estimator.resolve import arguments
 from estimator.resolve.closure import script_path
 from estimator.resolve.configfiles import deepspeed_facts
 from estimator.resolve.frameworks import Facts
+from estimator.resolve.recipes import NOT_COUNTED
 from estimator.resolve.script import configs_from, script_facts
 from estimator.runconfig import RunConfig
 from estimator.sourced import Origin, Sourced, Unknown
@@ -82,7 +83,7 @@ def _without_script(launch: LaunchConfig, problem: str) -> tuple[RunConfig, ...]
 def _deepspeed(files: Files, launch: LaunchConfig, facts: Facts) -> dict[str, Sourced[Any]]:
     command = launch.command
     given = dict(arguments.options(command.argv))
-    named = [given[name] for name in _CONFIG_OPTIONS if name in given]
+    named = [given[name] for name in _CONFIG_OPTIONS if name in given and given[name].text not in {"true", "True"}]
     option = command.options.get("--deepspeed-config-file")
     named += [option] if option is not None else []
     named += [
@@ -94,6 +95,11 @@ def _deepspeed(files: Files, launch: LaunchConfig, facts: Facts) -> dict[str, So
         found = deepspeed_facts(arg, files, command.cwd, launch.path)
         if found:
             return found
+    built = next((item for item in facts.candidates("deepspeed_config") if not item.is_known), None)
+    if not named and built is not None:
+        return _unseen_engine(
+            Arg("", built.origin.path, built.origin.line, "the script builds its DeepSpeed configuration")
+        )
     if not named:
         return _unseen_file(files, launch)
     return _unseen_engine(named[0]) if named[0].text.lower() not in {"none", "false", ""} else {}
@@ -131,7 +137,10 @@ def _completed(run: RunConfig, launch: LaunchConfig, facts: Facts, engine: dict[
         fields["sharding"] = _sharding(fields, launch, facts)
     if not fields["offload"].is_known and fields["sharding"].value in {"none", "ddp"}:
         fields["offload"] = Sourced("none", Origin(f"sharding {fields['sharding'].value}"))
-    notes = tuple(("launch", note) for note in launch.notes)
+    notes = tuple(
+        ("not counted", note.removeprefix(NOT_COUNTED)) if note.startswith(NOT_COUNTED) else ("launch", note)
+        for note in launch.notes
+    )
     opaque = [word for word in launch.command.argv if word.unknown and word.text.startswith("$")]
     notes += tuple(("arguments", f"{word.text}: {word.unknown}") for word in opaque[:4])
     return replace(run, **fields, not_understood=(*run.not_understood, *notes))

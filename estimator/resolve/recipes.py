@@ -26,6 +26,7 @@ from estimator.vocabulary import word_for_field
 
 SUFFIXES = (".yaml", ".yml", ".json", ".toml")
 _CONFIG_OPTIONS = ("--config", "--config-file", "--job.config-file", "--job.config_file", "-c")
+NOT_COUNTED = "not counted: "
 _ADAPTERS = {"lora", "qlora", "other"}
 _STRATEGIES = {
     "auto": None, "ddp": "ddp", "ddp-find-unused-parameters-true": "ddp", "ddp-spawn": "ddp", "fsdp": "fsdp",
@@ -105,7 +106,11 @@ def by_arguments(command: Command) -> Recipe | None:
     """The recipe that the options of a command are by themselves (Megatron-LM, verl)."""
     given = dict(_overrides(command))
     for row in table():
-        if row.get("is_arguments") and all(key in given for key in row["needs"]):
+        is_forbidden = any(key in given for key in row.get("forbids", ()))
+        is_meant = all(key in given for key in row["needs"]) and (
+            not row["any"] or any(key in given for key in row["any"])
+        )
+        if row.get("is_arguments") and is_meant and not is_forbidden:
             return Recipe(row, Node(command.words[0].path, command.line, {}), given, command.script)
     return None
 
@@ -171,7 +176,16 @@ def with_recipe(files: Files, launch: LaunchConfig, recipe: Recipe) -> LaunchCon
     if nodes is not None:
         target = replace(target, nodes=target.nodes if target.nodes.is_known else nodes)
         started = Processes(per_node=started.per_node, nodes=nodes)
-    return replace(launch, target=target, processes=started, recipe=fields)
+    return replace(launch, target=target, processes=started, recipe=fields, notes=(*launch.notes, *_uncounted(recipe)))
+
+
+def _uncounted(recipe: Recipe) -> Iterator[str]:
+    """What else this program holds on the GPU, by the table."""
+    for row in recipe.row.get("uncounted", ()):
+        node, given = recipe.root.get(row["key"]), recipe.given.get(row["key"])
+        text = given.text if given is not None else node.text if node is not None else ""
+        if text and ("values" not in row or text.lower() in row["values"]):
+            yield f"{NOT_COUNTED}{row['text']} ({row['key']}: {text[:40]})"
 
 
 def whole(sourced: Sourced[Any] | None) -> Sourced[Any] | None:
@@ -240,7 +254,7 @@ def _translated(text: str, origin: Origin, row: Mapping[str, Any]) -> Sourced[An
         match = re.search(row["pattern"], text)
         if match is None:
             return None
-        text = match[1]
+        text = row.get("becomes", match[1])
     if "values" in row:
         value = row["values"].get(text.lower())
         if value is None and row.get("is_strict"):

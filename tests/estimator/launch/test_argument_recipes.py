@@ -68,3 +68,15 @@ def test_overrides_of_verl_are_a_run() -> None:
         "num_gpus": 4,
     }
     assert run | wanted == run
+
+
+def test_megatron_without_a_number_of_layers_is_still_megatron() -> None:
+    command = (
+        "torchrun --nproc_per_node 8 pretrain_hybrid.py --micro-batch-size 4 --seq-length 4096 --hidden-size 1024 "
+        "--tensor-model-parallel-size 2 --bf16 --hybrid-layer-pattern M-M*-"
+    )
+    (launch,) = find(
+        Tree({"run.sh": f"#!/bin/bash\n{command}\n", "pretrain_hybrid.py": "main()\n"}), ["run.sh"]
+    ).launches
+    run = launch.run.words()
+    assert (run["micro_batch"].value, run["seq_len"].value, run["tp_degree"].value) == (4, 4096, 2)

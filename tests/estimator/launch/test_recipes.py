@@ -201,3 +201,53 @@ def test_hostile_documents_do_no_harm(text: str) -> None:
 def test_a_document_that_is_too_large_is_refused() -> None:
     with pytest.raises(UnreadableDocument, match="more than"):
         documents("x.yaml", b"a" * (MAX_BYTES + 1))
+
+
+@pytest.mark.parametrize(
+    ("text", "is_counted"),
+    [
+        ("base_model: gpt2\nmicro_batch_size: 1\nsequence_len: 256\nbf16: true\ndatasets: [{path: a}]\n", True),
+        (
+            "base_model: gpt2\nmicro_batch_size: 1\nsequence_len: 256\nbf16: true\ndatasets: [{path: a}]\nrl: dpo\n",
+            False,
+        ),
+        (
+            "base_model: gpt2\nmicro_batch_size: 1\nsequence_len: 256\nbf16: true\ndatasets: [{path: a}]\nrl: orpo\n",
+            True,
+        ),
+    ],
+)
+def test_a_job_that_holds_models_which_are_not_counted_is_not_said_to_fit(text: str, is_counted: bool) -> None:
+    job = "#!/bin/bash\n#SBATCH --gres=gpu:h200:1\naxolotl train run.yaml\n"
+    (launch,) = find(Tree({"job.slurm": job, "run.yaml": text}), ["job.slurm"]).launches
+    assert launch.estimate is not None
+    assert launch.estimate.verdict == ("fits" if is_counted else "borderline")
+    assert any("reference model" in reason for reason in launch.estimate.reasons) is not is_counted
+
+
+@pytest.mark.parametrize(
+    ("words", "offload", "method"),
+    [
+        ("", "none", "full"),
+        ("actor_rollout_ref.actor.fsdp_config.param_offload=True", "both", "full"),
+        ("actor_rollout_ref.actor.fsdp_config.optimizer_offload=True", "optimizer", "full"),
+        ("actor_rollout_ref.model.lora_rank=32", "none", "lora"),
+        ("actor_rollout_ref.model.lora_rank=0", "none", "full"),
+    ],
+)
+def test_verl_on_the_command_line(words: str, offload: str, method: str) -> None:
+    command = (
+        "python3 -m verl.trainer.main_ppo actor_rollout_ref.model.path=Qwen/Qwen2.5-7B trainer.n_gpus_per_node=4 "
+        f"actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=2 {words}"
+    )
+    (launch,) = find(Tree({"run.sh": f"#!/bin/bash\n{command}\n"}), ["run.sh"]).launches
+    run = launch.run.words()
+    assert (run["sharding"].value, run["offload"].value, run["method"].value) == ("fsdp", offload, method)
+    assert any(name == "not counted" for name, _ in launch.run.not_understood)
+
+
+def test_verl_with_another_trainer_is_not_read_as_fsdp() -> None:
+    command = "python3 -m verl.trainer.main_ppo --config-name=ppo_megatron_trainer actor_rollout_ref.model.path=org/m"
+    command += " actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=2"
+    found = find(Tree({"run.sh": f"#!/bin/bash\n{command}\n"}), ["run.sh"]).launches
+    assert all(not launch.run.words()["sharding"].is_known for launch in found)
