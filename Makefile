@@ -35,10 +35,12 @@ lint: $(STAMP) ## ruff, mypy --strict, import-linter, generated documents up to 
 	$(BIN)/lint-imports
 	$(BIN)/python -I -m preflight docs --check
 	$(BIN)/python -m benchmarks.accuracy --check
+	$(BIN)/python -m estimator.calibration page --check
 
 docs: $(STAMP) ## write the generated documents
 	$(BIN)/python -I -m preflight docs
 	$(BIN)/python -m benchmarks.accuracy
+	$(BIN)/python -m estimator.calibration page
 
 bench: $(STAMP) ## measure, and write docs/benchmarks.md
 	$(BIN)/python benchmarks/bench.py

@@ -54,7 +54,13 @@ def _keeps_inputs(setup: Setup) -> bool:
     input of an int8 matmul (`MatMul8bitLt`), and stopped keeping that of a 4-bit one in 0.43.2 (its changelog)."""
     is_kept = setup.quantization == "int8" or (setup.quantization is not None and setup.keeps_quantized_inputs)
     reads_inputs = setup.lora_targets == "all-linear" and setup.method != "adapter-v2"  # that one reads outputs
+    reads_inputs = reads_inputs and not _copies_inputs(setup)
     return not setup.is_frozen or reads_inputs or is_kept
+
+
+def _copies_inputs(setup: Setup) -> bool:
+    """Whether adapters read copies of their own, and the frozen layer's input is not kept."""
+    return setup.method in ("lora", "qlora") and setup.adapter_copy > 0
 
 
 def _norms(setup: Setup) -> tuple[float, float]:
@@ -65,7 +71,7 @@ def _norms(setup: Setup) -> tuple[float, float]:
     if facts.is_rms_norm and not setup.is_compiled:
         is_trained = not setup.is_frozen or setup.method == "adapter-v2"  # which trains norms as well
         each = 4.0 + ((4 if r == 4 else c) if is_trained else 0)
-    feeds = c * (min(facts.norms, 2) + _extra_copies(setup) if _keeps_inputs(setup) else 1)
+    feeds = c * (min(facts.norms, 2) + _extra_copies(setup) if _keeps_inputs(setup) else not _copies_inputs(setup))
     total = facts.hidden * (facts.norms * each + feeds)
     if facts.has_qk_norm and not setup.is_compiled:
         total += (facts.q_width + facts.kv_width) * each / setup.tp
@@ -100,7 +106,7 @@ def _attention(setup: Setup) -> tuple[float, float]:
         return streams + 4 * facts.heads / setup.tp, floor
     heads = facts.heads / setup.tp
     wide = 4 if setup.is_amp or facts.is_rms_norm else c  # autocast and Llama's code compute the softmax in fp32
-    probabilities = wide + (c if wide != c else 0.0)
+    probabilities = wide + (c if wide != c else 0.0) + (c if facts.caps_scores else 0.0)  # the tanh's result
     if facts.has_dropout:  # a mask; the result is the matmul's operand, a tensor of its own already where it was cast
         probabilities += 1.0 + (c if wide == c else 0.0)
     return streams + heads * setup.seq_len * probabilities, floor + heads * setup.seq_len * c
@@ -118,8 +124,11 @@ def _mlp(setup: Setup) -> tuple[float, float]:
     product = 1 if _keeps_inputs(setup) else 0
     if setup.is_compiled:
         return c * width * (2 if setup.facts.is_gated else 1), c * width
+    routed = 0.0
+    if setup.facts.experts:  # rows gathered for each expert, and what it makes of them before its share is applied
+        routed = c * setup.facts.experts_per_token * setup.facts.hidden * (1 + product) / setup.tp
     if setup.facts.is_gated:
-        return c * width * (3 + product), 2 * c * width
+        return c * width * (3 + product) + routed, 2 * c * width
     if setup.facts.activation == "relu":  # its derivative reads its result, which is also the next matmul's input
         return c * width, c * width
     is_written_out = setup.facts.activation == "gelu_new" and not setup.is_activation_fused
@@ -130,18 +139,19 @@ def _mlp(setup: Setup) -> tuple[float, float]:
 
 
 def adapter_bytes(setup: Setup) -> float:
-    """What adapters keep beside the layer's own: LoRA a dropout's output and mask per target; adapters that scale what
-    a matmul gives (IA3, LLaMA-Adapter v2) that output."""
+    """What adapters keep beside the layer's own: LoRA its input per target, as `adapter_copy` says; adapters that scale
+    what a matmul gives (IA3, LLaMA-Adapter v2) that output."""
     facts = setup.facts
     if setup.method == "adapter-v2" or (setup.method == "other" and setup.lora_targets == "all-linear"):
         outputs = 2 * facts.hidden + facts.q_width + 2 * facts.kv_width + (1 + facts.is_gated) * _active_ffn(setup)
         return setup.tokens * outputs * setup.compute_bytes / setup.tp
     if setup.method not in ("lora", "qlora"):
         return 0.0
-    inputs = facts.hidden
+    inputs = facts.hidden * (1 if facts.is_qkv_fused else 2)  # queries and values
     if setup.lora_targets == "all-linear":
-        inputs = 2 * facts.hidden + facts.q_width + _active_ffn(setup)
-    return setup.tokens * inputs * (setup.compute_bytes + 1) / setup.tp
+        before = (1 if facts.is_qkv_fused else 3) + (2 if facts.is_gated and not facts.is_qkv_fused else 1)
+        inputs = before * facts.hidden + facts.q_width + _active_ffn(setup)
+    return setup.tokens * inputs * setup.adapter_copy / setup.tp
 
 
 @dataclass(frozen=True, slots=True)

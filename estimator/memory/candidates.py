@@ -92,6 +92,8 @@ def choices(run: RunConfig, readings: tuple[ModelFacts, ...]) -> Choices:
         found["attention"] = _fixed("eager")  # there is none
     if (net := readings[0].pixel_net) is not None and net.scores and not run.attention.is_known:
         found["attention"] = replace(_open("sdpa", "eager", cheapest=("flash",)), is_even=True)  # before torch 2: eager
+    if readings[0].caps_scores and found["attention"].typical == "sdpa":
+        found["attention"] = _fixed("eager")  # scaled_dot_product_attention has no cap
     if is_training and any(facts.activation == "gelu_new" for facts in readings):
         found["is_activation_fused"] = Choice(
             False, (False, True), is_even=True
@@ -283,6 +285,7 @@ def _numbers(run: RunConfig, is_training: bool, method: str, *, is_diffusion: bo
         "lora_targets": _targets(run, method) if is_adapter else _fixed("attention"),
         "kv_bytes": _fixed(kv_bytes),
         "has_foreach_step": Choice(False, (False, True)) if is_training else _fixed(False),
+        "adapter_copy": Choice(3, (3, 5, 0)) if method in ("lora", "qlora") else _fixed(0),
         "widens_logits": Choice(True, (True, False)) if is_training else _fixed(True),
         "shifts_logits": Choice(False, (False, True), is_even=True) if is_training else _fixed(False),
         "prompt_share": Choice(0.0, (0.0, 1.0)) if run.max_context.is_known or not is_training else _fixed(1.0),

@@ -13,6 +13,7 @@ def logits(setup: Setup) -> Term:
     per_token = setup.compute_bytes + (
         4 if setup.compute_bytes == 2 and _is_widened(setup) and not setup.is_compiled else 0
     )
+    per_token += setup.compute_bytes if setup.facts.caps_scores and setup.is_training else 0  # the tanh's result
     total = _elements(setup) * per_token
     formula = f"{setup.tokens:,} tokens x {setup.facts.vocab:,} x {per_token} B"
     return Term("logits", int(total), 0, formula, "head output and its fp32 copy (transformers ForCausalLMLoss)")

@@ -54,6 +54,7 @@ class Setup:
     kv_bytes: float
     has_foreach_step: bool
     shifts_logits: bool  # transformers copied logits to shift them, before its losses shifted the labels instead
+    adapter_copy: int  # bytes per element of a LoRA target's input: a dropout's result and mask, 0 where it is shared
     widens_logits: bool  # transformers' losses cast 16-bit logits to fp32, a plain cross_entropy does not
     is_activation_fused: bool  # tanh GELU: one kernel in torch, seven operations in transformers' "gelu_new"
     repeats_keys: bool  # keys and values are written out once per query head (transformers' repeat_kv)

@@ -53,6 +53,7 @@ class ModelFacts:
     norms: int = 2
     has_qk_norm: bool = False
     is_qkv_fused: bool = False  # one matmul for queries, keys and values
+    caps_scores: bool = False  # a tanh bounds attention scores and logits (Gemma 2)
     keeps_fused: bool = False  # rotated queries and keys are new tensors, and the values a view that keeps all three
     max_position: int | None = None
     patch: int = 0
@@ -286,13 +287,24 @@ def _index() -> tuple[_Table, _Table, _Table]:
     return exact, short, stem
 
 
-_PLAIN = {"norms": "2", "qk_norm": "", "is_parallel": "", "stored_as": "", "is_qkv_fused": "", "keeps_fused": ""}
+_PLAIN = {
+    "norms": "2",
+    "qk_norm": "",
+    "is_parallel": "",
+    "stored_as": "",
+    "is_qkv_fused": "",
+    "keeps_fused": "",
+    "caps_scores": "",
+}
 """A family without a row of its own."""
 
 
 @lru_cache(maxsize=1)
 def _families() -> _Table:
-    return {row["family"]: row for row in rows("families", ("family", "kind", "norms", "stored_as", "keeps_fused"))}
+    return {
+        row["family"]: row
+        for row in rows("families", ("family", "kind", "norms", "stored_as", "keeps_fused", "caps_scores"))
+    }
 
 
 def _kind(row: dict[str, str]) -> str:
@@ -335,6 +347,7 @@ def _facts_as(row: dict[str, str], kind: str) -> ModelFacts | None:
         is_parallel=family["is_parallel"] == "True", has_dropout=row["uses_dropout"] not in ("", "none"),
         norms=int(family["norms"]), has_qk_norm=family["qk_norm"] == "True",
         is_qkv_fused=family["is_qkv_fused"] == "True", keeps_fused=family["keeps_fused"] == "True",
+        caps_scores=family["caps_scores"] == "True",
         max_position=int(number(row, "max_position") or 0) or None, patch=_setting(row, "patch"),
         image=_setting(row, "image"),
     )  # fmt: skip

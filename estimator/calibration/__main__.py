@@ -1,0 +1,57 @@
+"""``python -m estimator.calibration trace | page``."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import sys
+from collections.abc import Sequence
+
+from estimator.calibration.compare import PAGE, cases, page
+from estimator.calibration.variants import CASES, COLUMNS, DEPTHS, MOMENTS, TRACES, VARIANTS
+from estimator.tables import parse_toml
+
+
+def _trace(words: Sequence[str]) -> None:
+    """Trace every case, or those in whose model and variant every word occurs; keep the other rows."""
+    from estimator.calibration.traced import trace
+
+    with TRACES.open(encoding="utf-8") as handle:
+        rows = {(row["model"], row["variant"], row["layers"]): row for row in csv.DictReader(handle)}
+    size = parse_toml(CASES.read_text(encoding="utf-8"))
+    for case in cases():
+        for variant in VARIANTS:
+            if all(word in f"{case['id']} {variant.name}" for word in words):
+                for layers in DEPTHS:
+                    found = trace(case, variant, layers, size["batch"], size["seq"])
+                    about = (case["id"], variant.name, str(layers), str(size["batch"]), str(size["seq"]))
+                    cells = dict(zip(COLUMNS, (*about, *(str(found[name]) for name in MOMENTS)), strict=True))
+                    rows[about[:3]] = cells
+                    print(cells)
+    with TRACES.open("w", encoding="utf-8", newline="") as handle:
+        writer = csv.DictWriter(handle, COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows.values())
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Trace, or write or check the page."""
+    parser = argparse.ArgumentParser(prog="python -m estimator.calibration", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("trace", help="needs torch and transformers").add_argument("words", nargs="*")
+    commands.add_parser("page").add_argument("--check", action="store_true")
+    args = parser.parse_args(argv)
+    if args.command == "trace":
+        _trace(args.words)
+        return 0
+    text = page()
+    if args.check:
+        is_fresh = PAGE.exists() and PAGE.read_text(encoding="utf-8") == text
+        print("fresh" if is_fresh else "stale: run python -m estimator.calibration page", file=sys.stderr)
+        return 0 if is_fresh else 1
+    PAGE.write_text(text, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,153 @@
+"""``docs/calibration.md``: what the traces of real models say about the static model."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from estimator.calibration.variants import CASES, DEPTHS, RANK, TRACES, VARIANTS, Variant
+from estimator.memory import candidates
+from estimator.memory.setup import Setup
+from estimator.memory.timeline import timeline
+from estimator.models.choose import choose_model
+from estimator.runconfig import RunConfig
+from estimator.sourced import Origin
+from estimator.tables import parse_toml
+from estimator.units import GIB
+
+PAGE = Path(__file__).parents[2] / "docs" / "calibration.md"
+_INTRO = """# The static model beside real ones
+
+Written by `python -m estimator.calibration page`; do not edit. Every row is a model of transformers, built
+with {depths} layers and trained for two steps on tensors without data (`estimator/calibration/`; torch 2.13,
+transformers 5.24, batch {batch}, {seq} tokens): what a GPU's autocast and dropout do otherwise than a CPU's
+is emulated, its kernels' workspaces are not. *Kept*: bytes that one layer keeps for backward, per token, from
+the difference of the two depths. *Peak*: the most during forward and backward of the deeper one. Nothing here
+is fitted; a deviation is a term missing or too much.
+
+Known reasons: the traced OPT has no dropout on attention maps; a CPU's attention repeats grouped keys where a
+GPU's takes them (Llama 3, Mistral, Qwen), which the static model leaves open; fake tensors add a tied
+embedding's two gradients into a third tensor, where autograd adds real ones in place (Gemma, OPT);
+transformers' output object, which holds the 16-bit logits, is dropped before backward here; a tanh GELU
+written out works in fp32 under autocast, which adapters do not tell.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """One case: bytes traced and bytes computed."""
+
+    model: str
+    variant: str
+    kept: tuple[float, float]
+    peak: tuple[float, float]
+
+    @property
+    def deviations(self) -> tuple[float, float]:
+        """Computed over traced, less one: of what a layer keeps, and of the peak."""
+        return self.kept[1] / self.kept[0] - 1, self.peak[1] / self.peak[0] - 1
+
+
+def compared() -> list[Compared]:
+    """Every case of ``traces.csv``."""
+    with TRACES.open(encoding="utf-8") as handle:
+        rows = list(csv.DictReader(handle))
+    pairs = {(row["model"], row["variant"]) for row in rows}
+    variants = {variant.name: variant for variant in VARIANTS}
+    order = [case["id"] for case in cases()]
+    found = []
+    for model, name in sorted(pairs, key=lambda pair: (order.index(pair[0]), list(variants).index(pair[1]))):
+        traced = {int(row["layers"]): row for row in rows if (row["model"], row["variant"]) == (model, name)}
+        found.append(_compare(model, variants[name], traced))
+    return found
+
+
+def cases() -> list[dict[str, Any]]:
+    """The models of ``cases.toml``."""
+    found: list[dict[str, Any]] = parse_toml(CASES.read_text(encoding="utf-8"))["model"]
+    return found
+
+
+def _compare(model: str, variant: Variant, traced: Mapping[int, Mapping[str, str]]) -> Compared:
+    shallow, deep = (traced[depth] for depth in DEPTHS)
+    batch, seq = int(deep["batch"]), int(deep["seq"])
+    few, many = (_setup(model, variant, depth, batch, seq) for depth in DEPTHS)
+    tokens = batch * seq * (DEPTHS[1] - DEPTHS[0])
+    loaded = int(deep["load"]) - int(shallow["load"])
+    state = 2 * loaded
+    if variant.method == "lora":  # only the adapters, held in fp32, have any
+        state = 2 * (loaded - 2 * (many.block_params - few.block_params))
+    kept = int(deep["forward end"]) - int(shallow["forward end"]) - loaded - state
+    moments = {moment.name: moment for moment in timeline(many)}
+    names = ("forward end", "loss backward", "deepest backward", "backward end")
+    scratch = sum(term.num_bytes for term in moments["forward end"].terms if term.name == "library workspaces")
+    peak = max(moments[name].num_bytes for name in names) - scratch
+    computed = (_kept(many) - _kept(few)) / tokens
+    return Compared(
+        model, variant.name, (kept / tokens, computed), (max(int(deep["forward"]), int(deep["backward"])), peak)
+    )
+
+
+def _kept(setup: Setup) -> int:
+    moment = next(moment for moment in timeline(setup) if moment.name == "forward end")
+    return sum(term.num_bytes for term in moment.terms if term.name == "saved activations")
+
+
+def _setup(model: str, variant: Variant, layers: int, batch: int, seq: int) -> Setup:
+    words: dict[str, Any] = {
+        "model": model, "task": "train", "micro_batch": batch, "seq_len": seq, "precision": variant.precision,
+        "optimizer": "adamw", "method": variant.method, "attention": variant.attention, "num_gpus": 1,
+        "grad_checkpointing": variant.is_checkpointed,
+    }  # fmt: skip
+    if variant.method == "lora":
+        words |= {"lora_rank": RANK, "lora_targets": ["all-linear"]}
+    run = RunConfig.from_document(words, Origin("trace"))
+    setup = candidates.typical(candidates.choices(run, choose_model(run).readings), "")
+    if variant.method == "lora" and not variant.mixed:
+        setup = replace(setup, adapter_copy=5)  # peft holds adapters in fp32, and nothing narrows what they read
+    facts = setup.facts
+    params = facts.embedding_params + facts.layer_params * layers
+    return replace(setup, facts=replace(facts, layers=layers, params=params))
+
+
+def page() -> str:
+    """The whole page."""
+    found = compared()
+    lines = _INTRO.format(depths=" and ".join(map(str, DEPTHS)), **_size()).splitlines()
+    lines += ["", "| trained as | models | kept: median deviation | worst | peak: median deviation | worst |"]
+    lines.append("| --- | ---: | ---: | ---: | ---: | ---: |")
+    lines += [_summary(name, [each for each in found if each.variant == name]) for name in _names(found)]
+    lines += [
+        "",
+        "## Every trace",
+        "",
+        "| model | trained as | kept: traced | computed | off | peak: traced | computed | off |",
+    ]
+    lines.append("| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |")
+    for each in found:
+        kept, peak = each.deviations
+        cells = (
+            each.model, each.variant, f"{each.kept[0]:,.0f} B", f"{each.kept[1]:,.0f} B", f"{kept:+.0%}",
+            f"{each.peak[0] / GIB:.2f} GiB", f"{each.peak[1] / GIB:.2f} GiB", f"{peak:+.0%}",
+        )  # fmt: skip
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _size() -> dict[str, int]:
+    document = parse_toml(CASES.read_text(encoding="utf-8"))
+    return {"batch": int(document["batch"]), "seq": int(document["seq"])}
+
+
+def _names(found: Sequence[Compared]) -> Iterator[str]:
+    return (variant.name for variant in VARIANTS if any(each.variant == variant.name for each in found))
+
+
+def _summary(name: str, found: Sequence[Compared]) -> str:
+    kept, peak = zip(*(each.deviations for each in found), strict=True)
+    cells = [f"{median(map(abs, side)):.1%} | {max(side, key=abs):+.0%}" for side in (kept, peak)]
+    return f"| {name} | {len(found)} | {' | '.join(cells)} |"

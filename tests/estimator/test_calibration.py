@@ -1,0 +1,29 @@
+"""The traces of real models: the page is theirs, and the static model stays close to them."""
+
+from __future__ import annotations
+
+from statistics import median
+
+import pytest
+
+from estimator.calibration.compare import PAGE, cases, compared, page
+from estimator.calibration.variants import VARIANTS
+from estimator.models.facts import find_model
+
+
+def test_the_page_is_written_from_the_traces() -> None:
+    """Regenerate with ``python -m estimator.calibration page``."""
+    assert PAGE.read_text(encoding="utf-8") == page()
+
+
+def test_every_traced_model_is_one_of_the_table() -> None:
+    assert [find_model(case["id"]) is not None for case in cases()] == [True] * len(cases())
+
+
+@pytest.mark.parametrize("variant", [variant.name for variant in VARIANTS])
+def test_what_a_layer_keeps_is_counted(variant: str) -> None:
+    """Medians within six percent: a forgotten tensor of a layer's width would show."""
+    found = [each.deviations for each in compared() if each.variant == variant]
+    assert found
+    assert median(abs(kept) for kept, _ in found) < 0.06
+    assert median(abs(peak) for _, peak in found) < 0.05
