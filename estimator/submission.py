@@ -23,6 +23,8 @@ ENVIRONMENT = "environment"
 _NOT_INHERITED = re.compile(r"(?:SLURM|SBATCH|SRUN|CUDA_VISIBLE|NVIDIA_VISIBLE|PMI|OMPI|LS_COLORS|BASH_FUNC)")
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _MAX_VALUE = 4_096
+_PRESET = ("partition", "constraint", "gres", "gpus", "gpus-per-node", "gpus-per-task", "export")
+"""Options of ``sbatch`` that choose the hardware or the environment."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,10 +85,13 @@ def batch_request(files: Files, words: Sequence[str], labels: Mapping[str, str],
     if path is None and wrapped is None:
         named = f"{args[at].text!r} is no batch script of this tree" if at < len(args) else "it names no batch script"
         raise InputError(f"sbatch: {named}")
-    options = tuple(args[:at])
+    content = files.read(path) if path is not None else f"#!/bin/sh\n{wrapped}\n".encode()
+    if content is None:  # it runs all the same: what nobody has read is no answer
+        raise InputError(f"sbatch: {path!r} cannot be read, or is too large to be")
+    options = (*_preset(shell.environment), *args[:at])
     return Request(
         path=path or TYPED,
-        content=(files.read(path) or b"") if path else f"#!/bin/sh\n{wrapped}\n".encode(),
+        content=content,
         files=files,
         labels=labels,
         options=options,
@@ -94,6 +99,15 @@ def batch_request(files: Files, words: Sequence[str], labels: Mapping[str, str],
         cwd=_folder(shell.cwd, _option(options, "--chdir", "-D")),
         environment=_exported(shell.variables(), _option(options, "--export")),
     )
+
+
+def _preset(environment: Mapping[str, str]) -> list[Arg]:
+    """``SBATCH_GRES=gpu:1``: before what is typed, after the script's directives (sbatch(1), input environment)."""
+    return [
+        Arg(f"--{name}={value}", ENVIRONMENT, 1)
+        for name in _PRESET
+        if (value := environment.get(f"SBATCH_{name.upper().replace('-', '_')}"))
+    ]
 
 
 def _script_at(args: Sequence[Arg], files: Files, cwd: str) -> int:

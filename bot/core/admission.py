@@ -16,6 +16,7 @@ KINDS = frozenset({"Pod", "Job", "CronJob", "PyTorchJob", "TrainJob", "MPIJob", 
 """What the estimator reads (`estimator.launch.kubernetes`)."""
 REPOSITORY, COMMIT = "preflight/repository-id", "preflight/commit"
 MANIFEST = "preflight-submitted-manifest.json"
+MAX_DEPTH = 100
 _SHA = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _GPU = re.compile(r"(?:nvidia\.com/(?:gpu|mig)|amd\.com/gpu)")
 _MAX_WARNING = 250  # the API server cuts longer ones
@@ -32,19 +33,51 @@ class Asked:
     commit: str
 
 
-def ask_for(document: Any) -> Asked | None:
+def asks_for_gpu(text: str) -> bool:
+    """Whether an object's JSON names a GPU."""
+    return _GPU.search(text) is not None
+
+
+def is_deep(document: Any) -> bool:
+    """Nested beyond `MAX_DEPTH`: nobody's job, and more than every parser on the way takes."""
+    level = [document]
+    for _ in range(MAX_DEPTH):
+        level = [
+            inner
+            for item in level
+            for inner in (item.values() if isinstance(item, dict) else item if isinstance(item, list) else ())
+            if isinstance(inner, (dict, list))
+        ]
+        if not level:
+            return False
+    return True
+
+
+def is_controller(username: str, namespace: str) -> bool:
+    """Whether one of Kubernetes' own controllers asks, or an operator, which lives in a namespace of its own.
+
+    Anybody who may create a pod may also write an owner into it.
+    """
+    account = username.removeprefix("system:serviceaccount:")
+    own = account == username or account.partition(":")[0] == namespace
+    return username == "system:kube-controller-manager" or not own
+
+
+def ask_for(document: Any, username: str = "", namespace: str = "") -> Asked | None:
     """The object as something to judge; None where it is none of ours: another kind, no GPU, made by a controller
-    whose own object was judged. Raises `InputError` for annotations that name no commit."""
+    whose own object was judged. `username` is who asks the API server, in `namespace`. Raises `InputError` for
+    annotations that name no commit."""
     if not isinstance(document, Mapping) or str(document.get("kind")) not in KINDS:
         return None
     metadata = document.get("metadata")
     metadata = metadata if isinstance(metadata, Mapping) else {}
     owners = metadata.get("ownerReferences")
     owned = [owner for owner in owners if isinstance(owner, Mapping)] if isinstance(owners, list) else []
-    if any(owner.get("controller") is True and str(owner.get("kind")) in KINDS for owner in owned):
+    is_owned = any(owner.get("controller") is True and str(owner.get("kind")) in KINDS for owner in owned)
+    if is_owned and is_controller(username, namespace):
         return None
     text = json.dumps(document, indent=1)
-    if not _GPU.search(text):
+    if not asks_for_gpu(text):
         return None
     annotations = metadata.get("annotations")
     annotations = annotations if isinstance(annotations, Mapping) else {}

@@ -57,7 +57,7 @@ def unseal(body: str, repo_id: int, number: int, keys: Sequence[bytes]) -> Opene
         return Opened(Ledger(), f"the record in the summary has version {version}, which this Preflight does not read")
     try:
         return Opened(ledger_from_json(json.loads(_inflated(payload))))
-    except (ValueError, TypeError, KeyError, zlib.error) as error:  # signed and yet unreadable: a bug of ours
+    except (ValueError, TypeError, RecursionError, zlib.error) as error:  # signed and yet unreadable: a bug of ours
         return Opened(Ledger(), f"the record in the summary cannot be read ({type(error).__name__})")
 
 

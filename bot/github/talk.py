@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bot.core.commands.grammar import command_line
+from bot.core.commands.grammar import PREFIX, command_line
 from bot.core.lifecycle import FINGERPRINT, Thread, ThreadChange
 from bot.github.errors import NotFound, Refused
 from bot.github.pulls import PULL_FIELDS, REPOSITORY_FIELDS, PullInfo, from_graph
@@ -172,7 +172,9 @@ class _Ours:
     def _is_reply(self, node: Mapping[str, Any]) -> bool:
         """What somebody else says; a command to us alone is said to us."""
         body = str(node.get("body") or "").strip()
-        return not self._wrote(node) and command_line(body) != body
+        # A command alone is one line: nobody's long answer goes through a Markdown parser for it.
+        is_command = "\n" not in body and body.startswith(PREFIX) and command_line(body) == body
+        return not self._wrote(node) and not is_command
 
 
 def _plain(actor: Mapping[str, Any]) -> str:

@@ -19,11 +19,12 @@ SECONDS = 12.0
 
 
 def judge(room: Room, question: dict[str, Any]) -> dict[str, Any]:
-    """``{installation_id, repositories, object, policy, allow, require_commit}`` -> ``{allowed, message, warnings}``.
+    """``{installation_id, repositories, object, username, namespace, policy, allow, require_commit}`` ->
+    ``{allowed, message, warnings}``.
 
     Raises `InputError` for annotations that are none, and what GitHub raises.
     """
-    wanted = ask_for(question["object"])
+    wanted = ask_for(question["object"], str(question.get("username", "")), str(question.get("namespace", "")))
     if wanted is None:
         return {"allowed": True, "message": "", "warnings": []}
     config = _policy(question["policy"])

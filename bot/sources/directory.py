@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Collection
 from functools import cached_property
 from pathlib import Path
@@ -23,7 +24,7 @@ class Directory:
         for folder, folders, names in os.walk(self._root):
             folders[:] = sorted(name for name in folders if name not in _SKIPPED)
             found += [Path(folder, name) for name in names]
-        return frozenset(item.relative_to(self._root).as_posix() for item in found if not item.is_symlink())
+        return frozenset(item.relative_to(self._root).as_posix() for item in found if _is_plain(item))
 
     def paths(self) -> Collection[str]:
         """Every regular file, without version control and caches."""
@@ -38,3 +39,11 @@ class Directory:
             return place.read_bytes() if place.stat().st_size <= _MAX_BYTES else None
         except OSError:
             return None
+
+
+def _is_plain(place: Path) -> bool:
+    """No link, and nothing that a read would wait for (a pipe)."""
+    try:
+        return stat.S_ISREG(place.lstat().st_mode)
+    except OSError:
+        return False

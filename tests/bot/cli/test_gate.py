@@ -161,6 +161,39 @@ def test_a_gate_that_cannot_be_asked_exits_2_and_runs_nothing(site: Site, words:
     assert (done.code, done.ran) == (2, None)
 
 
+@pytest.mark.parametrize("name", ["outside", "link", "folder", "pipe", "large", "secret"])
+def test_a_script_that_is_not_plain_text_of_this_tree_is_not_run_unread(site: Site, name: str) -> None:
+    """Links, ``..``, pipes, and what is too large to be read: slurm would run it all the same."""
+    outside = site.work.parent / "outside"
+    outside.mkdir()
+    (outside / "x.slurm").write_text(FITS)
+    places = {"outside": "../outside/x.slurm", "folder": "elsewhere/x.slurm", "secret": "/etc/passwd"}
+    (site.work / "elsewhere").symlink_to(outside)
+    (site.work / "link.slurm").symlink_to("fits.slurm")
+    os.mkfifo(site.work / "pipe.slurm")
+    (site.work / "large.slurm").write_text("#!/bin/bash\n" + "#" * (9 << 20))
+    done = site.gate("--local", "--", "sbatch", places.get(name, f"{name}.slurm"))
+    assert (done.code, done.ran) == (1, None)
+    assert "unknown" in done.said
+
+
+@pytest.mark.parametrize("name", ["a\nallowed.slurm", "a\x1b[2J.slurm", "\udcff.slurm", "-x.slurm", "a b'$(id).slurm"])
+def test_a_name_says_nothing_but_itself(site: Site, name: str) -> None:
+    (site.work / name).write_text(BIG)
+    done = site.gate("--local", "--", "sbatch", "--", name)
+    assert (done.code, done.ran) == (1, None)
+    assert "\nallowed" not in done.said
+    assert "\x1b" not in done.said
+
+
+def test_what_sbatch_takes_from_the_environment_counts(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = ("--local", "--allow-borderline", "--", "sbatch")
+    assert site.gate(*asked, "wide.slurm").ran is not None
+    monkeypatch.setenv("SBATCH_GRES", "gpu:t4:1")
+    assert site.gate(*asked, "wide.slurm").code == 1
+    assert site.gate(*asked, "--gres=gpu:h100:1", "wide.slurm").ran is not None
+
+
 # --- with a commit ------------------------------------------------------------------------------------------------
 
 

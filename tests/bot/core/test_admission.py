@@ -28,8 +28,10 @@ def _with(**metadata: Any) -> dict[str, Any]:
 def test_only_gpu_objects_that_nobody_else_answers_for_are_ours() -> None:
     assert ask_for(JOB) is not None
     controller = {"kind": "Job", "name": "train", "controller": True}
-    assert ask_for(_with(ownerReferences=[controller]) | {"kind": "Pod"}) is None
-    assert ask_for(_with(ownerReferences=[controller | {"kind": "ReplicaSet"}]) | {"kind": "Pod"}) is not None
+    pod = _with(ownerReferences=[controller]) | {"kind": "Pod"}
+    assert ask_for(pod, "system:serviceaccount:kube-system:job-controller", "lab") is None
+    other = _with(ownerReferences=[controller | {"kind": "ReplicaSet"}]) | {"kind": "Pod"}
+    assert ask_for(other, "system:serviceaccount:kube-system:job-controller", "lab") is not None
     assert ask_for(JOB | {"kind": "Deployment"}) is None
     assert ask_for(JOB | {"spec": {}}) is None
     strange: list[Any] = [
@@ -41,6 +43,26 @@ def test_only_gpu_objects_that_nobody_else_answers_for_are_ours() -> None:
         {"kind": "Job", "spec": "x"},
     ]
     assert [ask_for(item) for item in strange] == [None] * len(strange)
+
+
+@pytest.mark.parametrize(
+    ("username", "counts"),
+    [
+        ("system:kube-controller-manager", True),
+        ("system:serviceaccount:kube-system:cronjob-controller", True),
+        ("system:serviceaccount:kubeflow:training-operator", True),
+        ("system:serviceaccount:lab:default", False),
+        ("system:serviceaccount:lab", False),
+        ("system:serviceaccount", False),
+        ("dana", False),
+        ("kube-controller-manager", False),
+        ("", False),
+    ],
+)
+def test_an_owner_counts_only_where_a_controller_wrote_it(username: str, counts: bool) -> None:
+    """Everybody who may create a pod may name a sleeping job of his own as its controller."""
+    pod = _with(ownerReferences=[{"kind": "Job", "name": "sleep", "controller": True}]) | {"kind": "Pod"}
+    assert (ask_for(pod, username, "lab") is None) == counts
 
 
 def test_annotations_name_a_commit_or_are_refused() -> None:

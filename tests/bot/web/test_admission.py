@@ -51,10 +51,48 @@ def test_type_size_and_token_come_first(web: FlaskClient) -> None:
     assert web.post("/admission", data="{}", headers={**_HEADERS, "Authorization": ""}).status_code == 401
     assert web.post("/admission/wrong", data="{}").status_code == 401
     assert web.post("/admission/secret", data="{}").status_code == 415
-    assert web.post("/admission", data=" " * (admission.MAX_BYTES + 1), headers=_HEADERS).status_code == 413
+    assert web.post("/admission", data=" " * (admission.MAX_READ + 1), headers=_HEADERS).status_code == 413
     review = json.dumps(_REVIEW | {"request": {"uid": "u", "operation": "DELETE"}})
     answer = web.post("/admission", data=review, headers=_HEADERS)
     assert answer.get_json()["response"] == {"uid": "u", "allowed": True}
+
+
+def _create(document: str) -> str:
+    request = f'{{"uid": "u-1", "operation": "CREATE", "object": {document}}}'
+    return f'{{"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": {request}}}'
+
+
+@pytest.mark.parametrize(
+    "much",
+    [
+        '{"a":' * 150 + "1" + "}" * 150,
+        "[" * 700 + "]" * 700,
+        "[" * 60_000 + "]" * 60_000,
+        '"' + "\\u003c" * 700_000 + '"',
+    ],
+    ids=["deep", "deeper", "deepest", "long"],
+)
+@pytest.mark.parametrize(("resource", "allowed"), [("nvidia.com/gpu", False), ("cpu", True)])
+def test_what_is_too_much_to_read_gets_no_gpu(web: FlaskClient, much: str, resource: str, allowed: bool) -> None:
+    """An error would be nobody's decision, and under ``failurePolicy: Ignore`` the way past the gate."""
+    body = _create(f'{{"kind": "Pod", "spec": {{"limits": {{"{resource}": 1}}, "x": {much}}}}}')
+    answer = web.post("/admission", data=body, headers=_HEADERS)
+    assert answer.status_code == 200, answer.text
+    response = answer.get_json()["response"]
+    assert (response["uid"], response["allowed"]) == ("u-1", allowed)
+
+
+@pytest.mark.parametrize("repo_id", ["0", "9" * 30, "9" * 3_900, "-1", "1e5", "٣", "1/../2", "%0a1"])
+def test_a_repository_that_is_no_number_is_no_repository(
+    web: FlaskClient, monkeypatch: pytest.MonkeyPatch, repo_id: str
+) -> None:
+    monkeypatch.setattr("bot.queue.ask.Asker.ask", lambda *_: {"error": "x", "status": 404})
+    assert web.get(f"/gate/{repo_id}/{'a' * 40}", headers=_HEADERS).status_code in {400, 404}
+
+
+@pytest.mark.parametrize("sha", ["a" * 41, "A" * 40, "a" * 39 + "%0a", "a" * 3_000, "..%2f..%2fetc", "a" * 39 + "é"])
+def test_a_commit_that_is_no_full_id_is_refused(web: FlaskClient, sha: str) -> None:
+    assert web.get(f"/gate/5/{sha}", headers=_HEADERS).status_code in {400, 404}
 
 
 def test_one_token_asks_so_often_and_no_more(web: FlaskClient, monkeypatch: pytest.MonkeyPatch) -> None:
