@@ -24,9 +24,16 @@ _TRI: dict[bool | None, Tri] = {True: "yes", False: "no", None: "maybe"}
 class Forwards(Rows):
     """Run forward passes."""
 
+    def are_modules(self, values: tuple[Value, ...]) -> bool:
+        """Whether arguments are modules, every one of them: no forward pass takes only these."""
+        return all(isinstance(case, Ref) and self.obj(case).kind == "Module" for v in values for case in v.cases)
+
     def forward(self, ref: Ref, args: Args, at: int, state: State) -> Value:
         """A module is called: its code where the repository has it, else what its knowledge row says."""
         obj = self.obj(ref)
+        if obj.cls is None and args.positional and not args.keywords and self.are_modules(args.positional):
+            reason = "what is made of a module"  # a class or factory of losses, wrappers or optimizers
+            return Unknown(reason, trace=start(self.site(at), reason, Gap.UNSEEN))
         is_off = state.flag(*GRAD_OFF)
         method = self.class_attribute(obj.cls, "forward", state) if obj.cls else None
         if not self.in_pass:

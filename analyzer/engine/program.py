@@ -292,8 +292,16 @@ class Program(Interpreter):
         return unit is not None and loop.site.at in _once(unit)
 
     def disjoint(self, one: frozenset[ObjectId], other: frozenset[ObjectId]) -> bool:
-        """Whether two known sets of modules share none."""
-        return bool(one) and bool(other) and not one & other
+        """Whether two known sets of modules share none. What came out of code that was not read, or out of a list that
+        it filled, may be the same object wherever it is met."""
+        if not one or not other or one & other:
+            return False
+        return not (self._is_anybody(one) and self._is_anybody(other))
+
+    def _is_anybody(self, modules: frozenset[ObjectId]) -> bool:
+        return any(
+            self.objects[obj].born == "unseen" and self.objects[obj].trace.note.startswith("used as") for obj in modules
+        )
 
 
 def nest_key(loops: tuple[Loop, ...]) -> tuple[object, ...]:

@@ -78,9 +78,20 @@ class GraphRetention(Rule):
                 _message(program, store, is_freed=freed is not None),
                 because=because,
                 gaps=gaps,
-                severity=Severity.WARNING if freed else Severity.ERROR,
+                severity=_severity(program, carrier, freed, [*gaps, *(each.gap for each in because if each.gap)]),
                 fix=_fix(program, store, carrier, gaps),
             )
+
+
+def _severity(program: Program, carrier: Tensor | Unknown, freed: Backward | None, gaps: list[Gap]) -> Severity:
+    """What keeps a graph that no backward frees is death by memory. Where a step of the evidence is a convention, that
+    takes a forward pass that was seen, over data if nothing frees its graph; less is a note."""
+    if gaps:
+        passes = [event for event in program.of(Forward) if event.root in carrier.roots]
+        over_data = [event for event in passes if event.on_batch or any(loop.kind == "data" for loop in event.loops)]
+        if not (passes if freed else over_data):
+            return Severity.NOTE
+    return Severity.WARNING if freed else Severity.ERROR
 
 
 def _kept_by_method(program: Program, report: Report, store: Store) -> None:
@@ -184,7 +195,17 @@ def _is_made_anew(program: Program, carrier: Tensor | Unknown, loops: tuple[Loop
     """Whether the iterations make graphs of their own: keeping parts of one earlier graph keeps that one only."""
     keys = {loop.key for loop in loops}
     around = [event.loops for event in program.of(Forward) if event.root in carrier.roots]
-    return not around or any(loop.key in keys for nest in around for loop in nest)
+    if not around:
+        return not all(_stands_before(program, root, loops) for root in carrier.roots)
+    return any(loop.key in keys for nest in around for loop in nest)
+
+
+def _stands_before(program: Program, root: Site, loops: tuple[Loop, ...]) -> bool:
+    """Whether what gives a graph stands in the function of the loops and outside of them."""
+    if program.function_around(root) is not program.function_around(loops[0].site) or root.path != loops[0].site.path:
+        return False
+    inside = walk((words(program).node(loops[0].site),), into_functions=True)
+    return not any(getattr(part, "at", None) == root.at for part in inside)
 
 
 def _starts_over(program: Program, store: Store) -> bool:

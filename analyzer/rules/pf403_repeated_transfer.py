@@ -69,7 +69,7 @@ class RepeatedTransfer(Rule):
                 continue
             loops = _repeated_over(program, transfer, running)
             is_table = not transfer.loops and transfer.in_pass and _is_made_elsewhere(program, transfer)
-            if not (loops or is_table) or _changes(program, transfer, loops):
+            if not (loops or is_table) or _changes(program, transfer, loops) or _is_yielded(program, transfer):
                 continue
             made = start(transfer.made_at, "made in the host's memory here, once")
             report(
@@ -148,6 +148,14 @@ def _reads_input(function: ir.FunctionDef | None) -> bool:
     names = {param.name for param in function.params[1:]} if function is not None else set()
     read = (node.value for node in walk(function.body, True) if isinstance(node, ir.Subscript)) if function else ()
     return any(isinstance(value, ir.Name) and value.id in names for value in read)
+
+
+def _is_yielded(program: Program, transfer: Transfer) -> bool:
+    """Whether a generator makes the tensor: another one for each step that asks it."""
+    made = program.function_around(transfer.made_at)
+    if made is None or made is program.function_around(transfer.site):
+        return False
+    return any(isinstance(node, ir.Yield) for node in walk(made.body, False))
 
 
 def _changes(program: Program, transfer: Transfer, loops: tuple[Loop, ...]) -> bool:
