@@ -34,6 +34,8 @@ from analyzer.syntax import ir
 from analyzer.syntax.scope import dotted
 
 MAX_PASSES = 4
+_IS_TENSOR = ("name", "kind")
+_TENSORS = frozenset({"Tensor", "Variable"})
 
 
 class Control(Assignments):
@@ -48,6 +50,8 @@ class Control(Assignments):
         yes = Guard(self.site(node.at), True, is_periodic(test) or resets_counter(node))
         guards, self.guards = self.guards, (*self.guards, yes)
         other, switches = state.fork(), len(self.switches)
+        if isinstance(node.test, ir.Call):
+            self.exclude(node.test, other)
         end = self.run(node.body, state)
         self.guards = (*guards, yes.other)
         otherwise = self.run(node.orelse, other)
@@ -57,6 +61,18 @@ class Control(Assignments):
         if met is not None and len(self.switches) > switches:
             modes.choose(self, (end, otherwise), met, switches)
         return met
+
+    def exclude(self, test: ir.Call, state: State) -> None:
+        """What a name holds where ``if isinstance(name, torch.Tensor)`` does not hold: no tensor, and no graph."""
+        if dotted(test.callee) != "isinstance" or len(test.args) != len(_IS_TENSOR):
+            return
+        name, kind = (arg.value for arg in test.args)
+        if not isinstance(name, ir.Name) or (dotted(kind) or "").rpartition(".")[2] not in _TENSORS:
+            return
+        held = state.get((self.frame.scope, name.id))
+        if held is not None and any(isinstance(case, (Tensor, Unknown)) and case.roots for case in held.cases):
+            others = [case for case in held.cases if not isinstance(case, (Tensor, Unknown))]
+            state.set((self.frame.scope, name.id), union([*others, unseen("no tensor", self.site(test.at))]))
 
     def for_(self, node: ir.For, state: State) -> State | None:
         iterable = self.evaluate(node.iter, state)

@@ -178,18 +178,27 @@ def _calls(
 
 
 def is_right_before_order(program: Program, seed: Site, stream: str) -> bool:
-    """Whether a number that is written down seeds a generator, and a statement right after it draws an order."""
+    """Whether a number that is written down, or that a function is given beside what it orders, seeds a generator, and
+    a statement right after it draws an order."""
     unit = program.unit(seed.path)
     draws = {site.at for site in _calls(program, seed.path, "draw", stream, None)}
     for block in _blocks(unit.body) if unit is not None and draws else ():
         for index, node in enumerate(block):
             if not isinstance(node, ir.Evaluate) or node.value.at != seed.at or not isinstance(node.value, ir.Call):
                 continue
-            is_written = all(isinstance(arg.value, ir.Constant) for arg in node.value.args)
+            given = [arg.value for arg in node.value.args]
+            is_written = all(isinstance(each, ir.Constant) or _is_parameter(program, seed, each) for each in given)
             after = walk(block[index + 1 : index + 1 + _FEW_STATEMENTS], False)
             orders = (part for part in after if isinstance(part, ir.Call) and part.at in draws)
             return is_written and any((dotted(part.callee) or "").rpartition(".")[2] in _ORDERS for part in orders)
     return False
+
+
+def _is_parameter(program: Program, site: Site, value: ir.Expr) -> bool:
+    """Whether a function was given the number, among other things: it is for what the function makes."""
+    function = program.function_around(site)
+    params = [param.name for param in function.params] if function is not None else []
+    return isinstance(value, ir.Name) and value.id in params and len(params) > 1
 
 
 def _blocks(block: ir.Block) -> Iterator[ir.Block]:

@@ -81,7 +81,8 @@ def after_operation(machine: Machine, op: str, one: Value, two: Value, result: V
         _weigh(machine, one, two, at)
     elif op == "+" and bool(first) != bool(second):
         scaled, other = (one, two) if first else (two, one)
-        if measures.Mark.FACTOR in measures.marks_of(scaled) and _is_reward(other):
+        is_layer = machine.in_pass or _is_parameter(other)  # ``x * self.gamma + self.beta``
+        if measures.Mark.FACTOR in measures.marks_of(scaled) and _is_reward(other) and not is_layer:
             return marked(result, Mark.BOOTSTRAP)
     elif op == "-" and (first or second):
         return _difference(machine, one, two, result, at)

@@ -11,7 +11,9 @@ from analyzer.findings import Severity
 from analyzer.fixes.edits import InsertAfter
 from analyzer.rules.base import DraftFix, Report, Rule
 from analyzer.syntax import ir
-from analyzer.syntax.scope import target_names, walk
+from analyzer.syntax.scope import dotted, target_names, walk
+
+_REORDERS = frozenset({"sorted", "zip", "reversed", "enumerate", "list", "tuple"})
 
 
 class GraphRetention(Rule):
@@ -62,7 +64,7 @@ class GraphRetention(Rule):
             carrier = _carrier(program, store)
             if not loops or carrier is None or program.consumed(store.into):
                 continue
-            if not _is_made_anew(program, carrier, loops) or _starts_over(program, store):
+            if not _is_made_anew(program, carrier, loops) or _starts_over(program, store) or _is_sorted(program, store):
                 continue
             freed = _freed_by(program, store, carrier, loops)
             if freed is None and _is_needed_later(program, store, carrier, loops):
@@ -206,6 +208,16 @@ def _stands_before(program: Program, root: Site, loops: tuple[Loop, ...]) -> boo
         return False
     inside = walk((words(program).node(loops[0].site),), into_functions=True)
     return not any(getattr(part, "at", None) == root.at for part in inside)
+
+
+def _is_sorted(program: Program, store: Store) -> bool:
+    """Whether a comprehension puts what there is into another list: nothing computes an item."""
+    value = words(program).node(Site(store.site.path, store.value_at))
+    over = words(program).node(store.loops[-1].site)
+    if not isinstance(value, ir.Name) or not isinstance(over, ir.Expr):
+        return False
+    calls = (part for part in walk((ir.Evaluate(over.at, over),), True) if isinstance(part, ir.Call))
+    return all(dotted(call.callee) in _REORDERS for call in calls)
 
 
 def _starts_over(program: Program, store: Store) -> bool:
