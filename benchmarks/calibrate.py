@@ -36,9 +36,12 @@ _MISSED = 0.05
 """Share of the weight that may be below the low end, and above the high end."""
 _LEAST = 0.07
 """No promise is closer than the doubt about what a published "GB" is (1e9 or 2**30 bytes), as a logarithm."""
+_ALONE = 0.12
+"""Nor, where one source speaks for a category, closer than medians of sources lie within the other categories: they
+scatter by 0.07 around their category's."""
 _PRIOR = 5
 """Rows of its own that a category would need against what was computed, and that its kin's errors count as."""
-_RESERVE = (1.0, 1.04, 1.12)
+_RESERVE = (1.0, 1.04, 1.2)
 """Reserved over allocated. Published pairs run from 1.02 to 1.5; the tail belongs to the allocator's settings."""
 
 Factors = tuple[int, int, float, float, float]
@@ -161,9 +164,10 @@ def _factors(mine: Sequence[Point], middle: float, kin: Sequence[Point], middles
         quantile([(row.beyond(centre, is_low=side), weight) for row, centre, weight in rows], 1 - _MISSED)
         for side in (True, False)
     )
-    low, high = max(low, _LEAST), max(high, _LEAST)
-    ends = (math.exp(middle - low), math.exp(middle), math.exp(middle + high))
     sources = len({point.source for point in mine})
+    least = _LEAST if sources > 1 else _ALONE
+    low, high = max(low, least), max(high, least)
+    ends = (math.exp(middle - low), math.exp(middle), math.exp(middle + high))
     return len(mine), sources, round(ends[0], 4), round(ends[1], 4), round(ends[2], 4)
 
 

@@ -85,11 +85,14 @@ def choices(run: RunConfig, readings: tuple[ModelFacts, ...]) -> Choices:
         "repeats_keys": _fixed(False),
         "keeps_quantized_inputs": _fixed(False),
         "stores_fp8": _fixed(False),
+        "keeps_scores": _fixed(False),
     }
     if readings[0].local is not None:  # the repository's own forward pass says how
         found |= {"attention": _fixed("eager"), "shifts_logits": _fixed(False), "loss_impl": _fixed("full")}
-    if readings[0].image_net is not None:
+    if (image := readings[0].image_net) is not None:
         found["attention"] = _fixed("eager")  # there is none
+        if is_training and images.is_of_its_time(image):  # frameworks that most people run with a torch of their time
+            found["keeps_scores"] = Choice(True, (True, False))
     if (net := readings[0].pixel_net) is not None and net.scores and not run.attention.is_known:
         found["attention"] = replace(_open("sdpa", "eager", cheapest=("flash",)), is_even=True)  # before torch 2: eager
     if readings[0].caps_scores and found["attention"].typical == "sdpa":

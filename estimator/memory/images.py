@@ -23,10 +23,10 @@ def kept(setup: Setup) -> Term:
 
 
 def outputs(setup: Setup) -> Term:
-    """What the loss reads, in fp32, once more as log-probabilities."""
-    one = _cost(setup)
-    total = setup.micro_batch * one.outputs * 4
-    formula = f"{setup.micro_batch} images x {one.outputs:,} numbers x 4 B"
+    """Log-probabilities in fp32, and with an older torch what they were made from."""
+    one, each = _cost(setup), 8 if setup.keeps_scores else 4
+    total = setup.micro_batch * one.outputs * each
+    formula = f"{setup.micro_batch} images x {one.outputs:,} numbers x {each} B"
     return Term("predictions", total, 0, formula, "losses compute in fp32 and keep their log-probabilities")
 
 

@@ -55,6 +55,7 @@ class Setup:
     has_foreach_step: bool
     shifts_logits: bool  # transformers copied logits to shift them, before its losses shifted the labels instead
     adapter_copy: int  # bytes per element of a LoRA target's input: a dropout's result and mask, 0 where it is shared
+    keeps_scores: bool  # torch before 1.11 kept the input of log_softmax beside its result (pytorch#65242)
     widens_logits: bool  # transformers' losses cast 16-bit logits to fp32, a plain cross_entropy does not
     is_activation_fused: bool  # tanh GELU: one kernel in torch, seven operations in transformers' "gelu_new"
     repeats_keys: bool  # keys and values are written out once per query head (transformers' repeat_kv)

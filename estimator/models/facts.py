@@ -120,6 +120,7 @@ def find_image_net(name: str) -> ModelFacts | None:
     return ModelFacts(
         id=name, kind="image", params=cost.params, layers=max(cost.blocks, 1), hidden=1, heads=1, kv_heads=1,
         head_dim=1, ffn=1, vocab=0, source=f"layer program: {images.describe(net)}", image_net=net,
+        is_guessed=images.is_rough(net),
     )  # fmt: skip
 
 

@@ -69,6 +69,17 @@ def find(name: str) -> ImageNet | None:
     return ImageNet(name, backbone[0], head[0] if head else None, framework, tuple(sorted(sizes.items())))
 
 
+def is_of_its_time(net: ImageNet) -> bool:
+    """Whether it is a segmenter of a framework whose models were trained with torch 1.3 to 1.8: its loss is a softmax
+    over every pixel."""
+    return net.task == "segment" and bool(_rows("framework")[net.framework].get("is_of_its_time"))
+
+
+def is_rough(net: ImageNet) -> bool:
+    """Whether the id says more than the network counted: boxes in space, from the cameras of a car."""
+    return bool(_rows("framework")[net.framework].get("is_rough"))
+
+
 USUAL_SIDE = 224
 _CLASSES = {"classify": (1000,), "detect": (80,), "segment": (21, 19, 150)}
 

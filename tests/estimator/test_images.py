@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from estimator.api import estimate_words
+from estimator.api import RunConfig, estimate_words
+from estimator.memory import candidates, images
+from estimator.models.choose import choose_model
 from estimator.models.feature_maps import Map, Tape
 from estimator.models.images import ImageNet, cost, find, padded
+from estimator.sourced import Origin
 
 # Parameter counts of torchvision's own model table (docs: "Models and pre-trained weights"), and of YOLOv5's README.
 EXACT = {
@@ -103,3 +108,14 @@ def test_layers_that_only_resemble_a_program_get_a_number_that_says_so(name: str
     result = estimate_words((), {"model": name, "micro_batch": 1, "seq_len": 512})
     assert result.peak is not None
     assert "resemble" in result.model.source
+
+
+def test_an_old_torch_keeps_what_a_segmenters_loss_read() -> None:
+    """The log-probabilities of every pixel and class, and their input: measured slopes over classes need both."""
+    words = {"model": "mmseg/CCNet-R-50-D8", "task": "train", "micro_batch": 4, "image_size": [512, 512]}
+    run = RunConfig.from_document(words, Origin("test"))
+    found = candidates.choices(run, choose_model(run).readings)
+    setup = candidates.typical(found, "")
+    assert found["keeps_scores"].probable == (True, False)
+    less = images.outputs(replace(setup, keeps_scores=False)).num_bytes
+    assert images.outputs(setup).num_bytes == 2 * less
