@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import functools
+import re
 from collections.abc import Iterable
 from importlib import resources
 
@@ -41,9 +42,17 @@ def find(word: str) -> RuleFacts:
         if wanted in {item.casefold() for item in (rule.code, rule.name, rule.alias) if item}:
             return rule
     names = {item.casefold(): item for rule in all_rules() for item in (rule.code, rule.name, rule.alias) if item}
-    near = [names[item] for item in difflib.get_close_matches(wanted, names, n=3, cutoff=0.5)]
+    near = [names[item] for item in _near(wanted, names)]
     hint = f"did you mean {' or '.join(near)}?" if near else "`preflight rules` lists them"
     raise InputError(f"no rule {word.strip()!r}: {hint}")
+
+
+def _near(wanted: str, names: Iterable[str]) -> list[str]:
+    """Of a code only codes of its series: one that begins so, else one that resembles it."""
+    is_code = re.fullmatch(r"[a-z]{2}\d+", wanted) is not None
+    series = [name for name in names if name.startswith(wanted[:3]) and name[2:].isdigit()] if is_code else list(names)
+    begun = [name for name in series if is_code and name.startswith(wanted)]
+    return begun[:3] or difflib.get_close_matches(wanted, series, n=3, cutoff=0.5)
 
 
 def codes(words: Iterable[str]) -> frozenset[str]:

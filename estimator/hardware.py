@@ -141,8 +141,10 @@ def nearest(name: str, limit: int = 4) -> list[str]:
     """Names people could have meant."""
     shown = {_key(alias): alias for row in rows("gpus", _CARD_COLUMNS) for alias in _aliases(row)}
     shown.update({instance: instance for instance in _instances()})
-    close = difflib.get_close_matches(_key(name), shown, n=limit, cutoff=0.5)
-    return list(dict.fromkeys(shown[item] for item in close))
+    wanted = _key(name)
+    close = difflib.get_close_matches(wanted, shown, n=5 * limit, cutoff=0.5)
+    close.sort(key=lambda item: (-difflib.SequenceMatcher(None, item, wanted).ratio(), abs(len(item) - len(wanted))))
+    return list(dict.fromkeys(shown[item] for item in close))[:limit]
 
 
 def all_cards() -> tuple[Card, ...]:

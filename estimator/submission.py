@@ -74,6 +74,14 @@ def _reader(form: str) -> Reader:
     return next(reader for reader in readers() if reader.format == form)
 
 
+class NoScript(InputError):
+    """The batch script that a command names is no file of the tree. `name` is what the command calls it."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"sbatch: {name!r} is no batch script of this tree")
+        self.name = name
+
+
 def batch_request(files: Files, words: Sequence[str], labels: Mapping[str, str], shell: Shell) -> Request | None:
     """What ``sbatch …`` submits; None for another command. Raises `InputError` where its script is not in the tree."""
     if words[0].rsplit("/", 1)[-1] != "sbatch":
@@ -83,8 +91,9 @@ def batch_request(files: Files, words: Sequence[str], labels: Mapping[str, str],
     wrapped = _option(args[:at], "--wrap")
     path = find_file(files, args[at].text, shell.cwd, "") if at < len(args) else None
     if path is None and wrapped is None:
-        named = f"{args[at].text!r} is no batch script of this tree" if at < len(args) else "it names no batch script"
-        raise InputError(f"sbatch: {named}")
+        if at < len(args):
+            raise NoScript(args[at].text)
+        raise InputError("sbatch: it names no batch script")
     content = files.read(path) if path is not None else f"#!/bin/sh\n{wrapped}\n".encode()
     if content is None:  # it runs all the same: what nobody has read is no answer
         raise InputError(f"sbatch: {path!r} cannot be read, or is too large to be")

@@ -83,17 +83,18 @@ def run(args: argparse.Namespace) -> int:
         changes = fixed(job, report, num_children, args.unsafe)
         if args.diff:
             show(unified_diff(changes, selection.shown))
-            return _exit_code(_finished(report, selection, config), selection, args.fail_on)
+            return _exit_code(_finished(report, selection, config, is_told=True), selection, args.fail_on)
         write(selection.root, changes)
         report = changes.report
         _tell(changes.num_fixes, len(changes.after), _num_unsafe(report, args.unsafe))
     if args.baseline or config.baseline:
         report = _without_known(report, args, config, selection)
-    report = _finished(report, selection, config)
+    report = _finished(report, selection, config, is_told=args.format == "terminal")
     for form, path in files:
         save(report, form, path)
     if not job.targets and not report.skipped and args.format == "terminal":
-        print("no Python files or notebooks there: nothing to check")
+        if not selection.missing:
+            print("no Python files or notebooks there: nothing to check")
     else:
         show(rendered(report, args.format, is_coloured()))
     return _exit_code(report, selection, args.fail_on)
@@ -172,14 +173,15 @@ def _wanted(report: Report, config: Config) -> Report:
     return replace(report, findings=findings)
 
 
-def _finished(report: Report, selection: Selection, config: Config) -> Report:
+def _finished(report: Report, selection: Selection, config: Config, *, is_told: bool) -> Report:
     """The report with the paths a person here would type, the project's severities, and what was not even analysed."""
     from dataclasses import replace
 
     from bot.core.reports import once, renamed
 
     shown = renamed(_wanted(report, config), selection.shown)
-    skipped = (*selection.missing, *selection.skipped, *once(shown.skipped))
+    missing = () if is_told else selection.missing  # the terminal is told on stderr, with the exit code
+    skipped = (*missing, *selection.skipped, *once(shown.skipped))
     return replace(shown, skipped=skipped, busy=())
 
 

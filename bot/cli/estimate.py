@@ -120,6 +120,10 @@ def _no_constant(name: str) -> Any:
 def _read(path: str) -> str:
     try:
         return Path(path).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        from bot.sources.nearby import there_is
+
+        raise InputError(f"{path}: no such file{there_is(Path(path))}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: cannot be read: {error}") from None
 

@@ -78,12 +78,17 @@ def _decision(tree: WorkTree, words: list[str], args: argparse.Namespace) -> tup
 
 def _submissions(tree: WorkTree, files: Files, words: list[str], config: Config) -> tuple[Submissions | None, str]:
     """What the command would run; None with the reason where that cannot be read."""
+    from bot.sources.nearby import there_is
     from estimator.api import submissions
-    from estimator.submission import Shell
+    from estimator.submission import NoScript, Shell
 
     try:
         shell = Shell(cwd=tree.cwd, environment=dict(os.environ))
         return submissions(files, words, config.targets, shell), ""
+    except NoScript as error:
+        if files is tree.files and not Path(error.name).exists():  # a slip: what it would run cannot be unknown
+            raise InputError(f"{error.name}: no such batch script{there_is(Path(error.name))}") from None
+        return None, str(error)
     except InputError as error:
         return None, str(error)
 

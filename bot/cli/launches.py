@@ -60,13 +60,14 @@ def _targets(pairs: list[str]) -> dict[str, str]:
 
 def _expanded(files: Files, paths: list[str]) -> Iterator[str]:
     """The files that the paths mean, as the tree names them."""
+    from bot.sources.nearby import there_is
     from estimator.launches import candidates
 
     root = Path().resolve()
     for path in paths:
         place = Path(path).resolve()
         if not place.exists():
-            raise InputError(f"{path}: no such file or directory")
+            raise InputError(f"{path}: no such file or directory{there_is(place)}")
         if not place.is_relative_to(root):
             raise InputError(f"{path}: is outside the working directory, and so are the files it names")
         name = _name(path)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 
 from analyzer.findings import Skipped
+from bot.sources.nearby import there_is
 
 _EXCLUDED = frozenset({"node_modules", "site-packages", "__pycache__", "__pypackages__"})
 _SUFFIXES = frozenset({".py", ".pyi", ".pyw", ".ipynb"})
@@ -104,9 +105,9 @@ def _problem(place: Path) -> str | None:
     try:
         mode = place.stat().st_mode
     except OSError as error:
-        return (
-            "no such file or directory" if isinstance(error, FileNotFoundError) else f"cannot be read: {error.strerror}"
-        )
+        if isinstance(error, FileNotFoundError):
+            return f"no such file or directory{there_is(place)}"
+        return f"cannot be read: {error.strerror}"
     if stat.S_ISDIR(mode):
         return None if os.access(place, os.R_OK | os.X_OK) else "cannot be read: Permission denied"
     if not stat.S_ISREG(mode):

@@ -19,7 +19,7 @@ from estimator.models.facts import (
     transformers_near,
 )
 from estimator.models.local import NOTHING, LocalNet
-from estimator.runconfig import RunConfig
+from estimator.runconfig import NOT_GIVEN, RunConfig
 from estimator.sourced import Unknown
 
 _PIXELS = ("video", "diffusion")
@@ -73,7 +73,7 @@ def _public(run: RunConfig, name: str | None) -> ModelChoice:
         return ModelChoice((), name, size, "models table", f"{name}: its family has no layer program yet")
     is_pixels = category.startswith(_PIXELS)
     if size is None or (run.image_size.is_known and not is_pixels):
-        return ModelChoice((), name, size, "", _unknown_model(name))
+        return ModelChoice((), name, size, "", _unknown_model(name, run))
     source = f"size from {run.params.origin}; shape like public models of that size"
     near = transformers_near(size) if is_pixels else decoders_near(size)
     return ModelChoice(tuple(replace(item, id=name) for item in near), name, size, source)
@@ -108,8 +108,11 @@ def _smallest(found: list[ModelFacts]) -> ModelFacts | None:
     return replace(least, local=NOTHING) if least.params else None
 
 
-def _unknown_model(name: str | None) -> str:
+def _unknown_model(name: str | None, run: RunConfig) -> str:
     if name is None:
+        why = run.model.value.reason if isinstance(run.model.value, Unknown) else NOT_GIVEN
+        if why != NOT_GIVEN:
+            return f"no model is known: {why}"
         return "no model is known: give a model id or a number of parameters"
     close = nearest_models(name)
     hint = f"; nearest: {', '.join(close)}" if close else ""

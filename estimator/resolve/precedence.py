@@ -6,6 +6,7 @@ config files, defaults of the libraries. Topology comes from the launcher; hardw
 
 from __future__ import annotations
 
+import difflib
 import re
 from dataclasses import replace
 from typing import Any
@@ -37,11 +38,11 @@ def resolve(files: Files, launch: LaunchConfig) -> tuple[RunConfig, ...]:
         return (_completed(replace(RunConfig(), **said), launch, Facts(), _unseen_file(files, launch)),)
     script = script_path(files, launch.command, launch.path)
     if script is None or files.read(script) is None:  # listed without contents: a large tree is not fetched whole
-        return _without_script(launch, "")
+        return _without_script(files, launch, "")
     extra = {name: value for name, value in launch.overrides.items() if name == "compute_dtype"}
     facts = script_facts(files, script, launch.command.argv, extra)
     if not facts.marks and (reason := unreadable(files, script)):
-        return _without_script(launch, reason)
+        return _without_script(files, launch, reason)
     engine = _deepspeed(files, launch, facts)
     runs = (_unless_given(run, launch) for run in configs_from(facts, files))
     return tuple(_completed(run, launch, facts, engine) for run in runs)
@@ -67,17 +68,27 @@ def unreadable(files: Files, script: str) -> str:
     return next((f"{item.path}: {item.reason}" for item in report.skipped if item.path == script), "")
 
 
-def _without_script(launch: LaunchConfig, problem: str) -> tuple[RunConfig, ...]:
-    """A command whose script is not in the tree, or cannot be read, still says what hardware it asks for."""
-    if not problem and launch.command.launcher == "python" and not launch.target.gpu.is_known:
+def _without_script(files: Files, launch: LaunchConfig, problem: str) -> tuple[RunConfig, ...]:
+    """A command whose script is not in the tree, or cannot be read, still says what hardware it asks for. In a file
+    of the tree a plain ``python`` that names no GPU says nothing; one that a person typed is asked about."""
+    is_typed = launch.path not in files.paths()
+    if not problem and launch.command.launcher == "python" and not launch.target.gpu.is_known and not is_typed:
         return ()
     name = launch.command.script
     kind = "module" if launch.command.is_module else "script"
-    reason = problem or name.unknown or f"{kind} {name.text} is not in the repository"
+    reason = problem or name.unknown or f"{kind} {name.text} is not in the repository{_similar(files, launch)}"
     hidden: Sourced[Any] = Sourced(Unknown(reason), name.origin())
     run = RunConfig(model=hidden, micro_batch=hidden, seq_len=hidden, precision=hidden, optimizer=hidden, method=hidden,
                     grad_accum=hidden, grad_checkpointing=hidden, sharding=hidden, offload=hidden)  # fmt: skip
     return (_completed(run, launch, Facts(), {}),)
+
+
+def _similar(files: Files, launch: LaunchConfig) -> str:
+    """A script whose name is the one that is missing, but for a slip."""
+    name = launch.command.script.text.rsplit("/", 1)[-1]
+    names = {path.rsplit("/", 1)[-1] for path in files.paths() if path.endswith(".py")}
+    close = difflib.get_close_matches(name, sorted(names), n=1, cutoff=0.75) if name.endswith(".py") else []
+    return f"; there is {close[0]}" if close and close[0] != name else ""
 
 
 def _deepspeed(files: Files, launch: LaunchConfig, facts: Facts) -> dict[str, Sourced[Any]]:
