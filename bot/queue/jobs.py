@@ -15,16 +15,16 @@ from typing import Any
 
 import redis
 from rq import get_current_job
-from rq.timeouts import JobTimeoutException
 
 from bot.core.external_id import external_id
 from bot.core.plan import Plan
 from bot.errors import InputError, PreflightError, Unavailable
-from bot.github.errors import Invalid, NotFound, Refused
+from bot.github.errors import Invalid, NotFound
 from bot.github.gateway import Gateway
 from bot.intents import ReviewPull
 from bot.queue.branch import check_commit
 from bot.queue.endings import CANCELLED, FAILED, end, ending, remember_wish
+from bot.queue.failures import LAG_SECONDS, LAG_WAITS, MAX_WAITS, delay, passing, reason
 from bot.queue.lease import Lease
 from bot.queue.logbook import Logbook
 from bot.queue.memory import recall
@@ -32,15 +32,9 @@ from bot.queue.publish import Superseded, Watch, publish
 from bot.queue.records import Record
 from bot.queue.replying import reply_with_plan
 from bot.queue.room import Room, heartbeat, open_room
-from bot.workshop.parent import AnalysisDied, review_in_child
+from bot.workshop.parent import review_in_child
 
 _log = logging.getLogger("preflight.jobs")
-_MAX_WAITS = 8
-_MAX_DELAY = 900.0
-_LAG_WAITS = 3
-"""Times a review waits for the head of its webhook: an event can be ahead of GitHub's API."""
-_LAG_SECONDS = 2.0
-_REDIS_SECONDS = 5.0
 
 
 def open_review(name: str) -> None:
@@ -106,9 +100,9 @@ def _open(room: Room, gateway: Gateway, record: Record, log: Logbook) -> None:
     try:
         runs = _start_runs(room, gateway, record)
     except (Invalid, NotFound) as error:
-        if record.waits >= _LAG_WAITS:
+        if record.waits >= LAG_WAITS:
             raise InputError(f"GitHub does not know the commit {record.head_sha}: {error}") from None
-        raise Unavailable("the commit is not visible yet", _LAG_SECONDS) from None
+        raise Unavailable("the commit is not visible yet", LAG_SECONDS) from None
     started = replace(record, runs=runs)
     room.records.save(started, time.time() + room.settings.times.orphan_after)
     log.note(queued=room.enqueuer.review_pull(started))
@@ -171,8 +165,8 @@ def _count_plan(room: Room, plan: Plan) -> None:
 
 def _other_head(room: Room, gateway: Gateway, record: Record, head: str) -> None:
     """The event is ahead of the API (wait), or older than the head (events come in any order: review the head)."""
-    if record.waits < _LAG_WAITS:
-        raise Unavailable("GitHub shows another head than the webhook", _LAG_SECONDS)
+    if record.waits < LAG_WAITS:
+        raise Unavailable("GitHub shows another head than the webhook", LAG_SECONDS)
     intent = ReviewPull.of(record, record.number, head, "newer head")
     if not room.is_superseded(record):
         room.enqueuer.new_review(intent, record.delivery)
@@ -230,41 +224,12 @@ def _guarded(room: Room, gateway: Gateway, record: Record, log: Logbook, stage: 
             _conclude(room, gateway, latest, latest.ending or ending(CANCELLED, "Superseded by a newer push"))
         return "superseded"
     except Exception as error:  # noqa: BLE001  the boundary of jobs: a bug is said on the check, never swallowed
-        passing = _passing(error, record)
-        if passing is not None:
-            return _put_off(room, gateway, _latest(room, record), stage, passing)
-        why = _reason(room, record, error)
+        soon = passing(error, record.waits)
+        if soon is not None:
+            return _put_off(room, gateway, _latest(room, record), stage, soon)
+        why = reason(room, record, error)
     _conclude(room, gateway, _latest(room, record), ending(FAILED, why))
     return f"failed: {why}"
-
-
-def _passing(error: Exception, record: Record) -> Unavailable | None:
-    """What may be over soon: the job is put off."""
-    if isinstance(error, Unavailable):
-        return error
-    if isinstance(error, redis.RedisError):
-        # Where it still does not answer, putting off raises again, and the sweeper finds the review without a job.
-        return Unavailable(f"Redis: {type(error).__name__}", _REDIS_SECONDS)
-    if isinstance(error, NotFound) and record.waits < _LAG_WAITS:
-        # A fresh commit or pull request may not be everywhere at GitHub yet.
-        return Unavailable(str(error), _LAG_SECONDS)
-    return None
-
-
-def _reason(room: Room, record: Record, error: Exception) -> str:
-    """What the check says of an error that trying again does not change."""
-    if isinstance(error, (InputError, AnalysisDied)):
-        return str(error)
-    if isinstance(error, Refused):  # a permission that was taken away, a repository that is gone
-        _log.warning("review=%s refused: %s", record.name, error)
-        room.meter.count("preflight_failures", kind="refused by GitHub")
-        return str(error)
-    if isinstance(error, JobTimeoutException):
-        return f"The review took longer than {room.settings.times.review_timeout} s."
-    _log.error("review=%s failed", record.name, exc_info=error)
-    room.meter.count("preflight_failures", kind="bug")
-    room.claims.release(record.delivery)
-    return f"A bug in Preflight ({type(error).__name__}); the log of the worker has the details."
 
 
 def _latest(room: Room, record: Record) -> Record:
@@ -283,18 +248,18 @@ def _conclude(room: Room, gateway: Gateway, record: Record, how: str) -> None:
 
 
 def _put_off(room: Room, gateway: Gateway, record: Record, stage: Stage, error: Unavailable) -> str:
-    if record.waits >= _MAX_WAITS:
+    if record.waits >= MAX_WAITS:
         room.meter.count("preflight_failures", kind="gave up")
         _conclude(room, gateway, record, ending(FAILED, f"Gave up after {record.waits} attempts: {error}"))
         return f"gave up: {error}"
-    delay = min(_MAX_DELAY, error.retry_after if error.retry_after is not None else 5.0 * 2**record.waits)
+    seconds = delay(error, record.waits)
     later = replace(record, waits=record.waits + 1)
-    room.records.save(later, time.time() + delay + room.settings.times.orphan_after)
+    room.records.save(later, time.time() + seconds + room.settings.times.orphan_after)
     if stage is _open:
-        room.enqueuer.open_review(later, delay)
+        room.enqueuer.open_review(later, seconds)
     else:
-        room.enqueuer.review_pull(later, delay)
-    return f"put off {delay:.0f} s: {error}"
+        room.enqueuer.review_pull(later, seconds)
+    return f"put off {seconds:.0f} s: {error}"
 
 
 EventStage = Callable[[Room, dict[str, Any], str, Logbook], None]
@@ -310,12 +275,12 @@ def _for_event(job: str, stage: EventStage, document: dict[str, Any], delivery: 
         except redis.RedisError:
             raise  # rq runs it once more
         except Unavailable as error:
-            if attempt >= _MAX_WAITS:
+            if attempt >= MAX_WAITS:
                 room.claims.release(delivery)
                 raise
-            delay = min(_MAX_DELAY, error.retry_after if error.retry_after is not None else 5.0 * 2**attempt)
-            room.enqueuer.again(f"{__name__}.{job}", document, delivery, attempt + 1, delay)
-            log.note(outcome=f"put off {delay:.0f} s: {error}")
+            seconds = delay(error, attempt)
+            room.enqueuer.again(f"{__name__}.{job}", document, delivery, attempt + 1, seconds)
+            log.note(outcome=f"put off {seconds:.0f} s: {error}")
         except BaseException:
             room.claims.release(delivery)
             raise
