@@ -10,15 +10,14 @@ from typing import Any
 
 from bot.core.config import Config
 from bot.core.gate import Allow, Check, Here, decide
+from bot.core.manifests import asks_for_gpu
 from bot.errors import InputError
 
 KINDS = frozenset({"Pod", "Job", "CronJob", "PyTorchJob", "TrainJob", "MPIJob", "RayJob", "JobSet"})
 """What the estimator reads (`estimator.launch.kubernetes`)."""
 REPOSITORY, COMMIT = "preflight/repository-id", "preflight/commit"
 MANIFEST = "preflight-submitted-manifest.json"
-MAX_DEPTH = 100
 _SHA = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
-_GPU = re.compile(r"(?:nvidia\.com/(?:gpu|mig)|amd\.com/gpu)")
 _MAX_WARNING = 250  # the API server cuts longer ones
 _MAX_WARNINGS = 8
 
@@ -31,26 +30,6 @@ class Asked:
     manifest: str
     repo_id: int
     commit: str
-
-
-def asks_for_gpu(text: str) -> bool:
-    """Whether an object's JSON names a GPU."""
-    return _GPU.search(text) is not None
-
-
-def is_deep(document: Any) -> bool:
-    """Nested beyond `MAX_DEPTH`: nobody's job, and more than every parser on the way takes."""
-    level = [document]
-    for _ in range(MAX_DEPTH):
-        level = [
-            inner
-            for item in level
-            for inner in (item.values() if isinstance(item, dict) else item if isinstance(item, list) else ())
-            if isinstance(inner, (dict, list))
-        ]
-        if not level:
-            return False
-    return True
 
 
 def is_controller(username: str, namespace: str) -> bool:

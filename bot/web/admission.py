@@ -15,7 +15,7 @@ from typing import Any
 
 from flask import Blueprint, jsonify, request
 
-from bot.core.admission import asks_for_gpu, is_deep
+from bot.core.manifests import asks_for_gpu, is_deep
 from bot.queue import names
 from bot.queue.ask import Asker
 from bot.web.gate import Answer, Door, refuse
