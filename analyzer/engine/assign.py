@@ -25,10 +25,12 @@ from analyzer.engine.values import (
     Unknown,
     Value,
     const,
+    limited,
     truth,
     union,
     without_constants,
 )
+from analyzer.records import replace
 from analyzer.syntax import ir
 from analyzer.syntax.scope import dotted
 
@@ -99,6 +101,8 @@ class Assignments(Calls):
                 state.set((obj, target.attr), value)
             elif isinstance(case, Method) and (owner := owner_of(case)) is not None:  # ``model.classifier.fc = …``
                 self.note_layer(owner, target.attr, value, state, at)
+            elif isinstance(case, Tensor) and target.attr == "data":
+                targets.note_followed(self, case, (value,))
             elif isinstance(case, Tensor) and target.attr == "requires_grad":
                 frozen.freeze(self, case.param_of, truth(value), at, state)
 
@@ -128,6 +132,10 @@ class Assignments(Calls):
         for case in receiver.cases:
             if isinstance(case, Method) and (owner := owner_of(case)) is not None:  # ``model.classifier[6] = …``
                 self.note_layer(owner, f"{case.name}[…]", value, state, at)
+            if isinstance(case, Tensor) and isinstance(target.value, ir.Name) and len(receiver.cases) == 1:
+                written = filled(case, value)
+                if written is not case:
+                    self.assign(target.value, written, state, at)
             if not isinstance(case, Ref):
                 continue
             if isinstance(index, Const):
@@ -195,6 +203,18 @@ class Assignments(Calls):
                     if isinstance(case, Ref):
                         self.emptied.setdefault(case.obj, set()).add(self.loops)
         return state
+
+
+def filled(case: Tensor, value: Value) -> Tensor:
+    """``outputs[t] = output``: what is written into a tensor without a graph brings its own, and its numbers."""
+    parts = [part for part in value.cases if isinstance(part, Tensor) and part.graph == "yes" and part.roots]
+    if len(parts) != 1 or len(value.cases) != 1 or case.param_of or case.is_batch:
+        return case
+    (part,) = parts
+    is_blank = not case.roots and case.activation is None
+    activation = part.activation if is_blank or case.activation == part.activation else None
+    roots, via = limited(case.roots | part.roots), case.via | part.via
+    return replace(case, graph="yes", roots=roots, via=via, activation=activation, trace=part.trace, is_synthetic=False)
 
 
 def owner_of(case: Method) -> ObjectId | None:

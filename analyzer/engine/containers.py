@@ -26,12 +26,15 @@ from analyzer.engine.values import (
     Tuple,
     Unknown,
     Value,
+    const,
     drawn_from,
     nested,
     union,
     without_constants,
 )
 from analyzer.syntax import ir
+
+MAX_STAGES = 4
 
 
 class Containers(Operations):
@@ -88,6 +91,22 @@ class Containers(Operations):
                 state.add((ref.obj, f"[{key.value!r}]" if isinstance(key, Const) else "[]"), value)
         return ref
 
+    def staged_display(self, expr: ir.Comprehension, stages: tuple[ir.Constant, ...], state: State) -> Value:
+        """``{split: make(split) for split in ["train", "val"]}``: an element of its own for each."""
+        calls, pairs = self.calls, list[tuple[str, Value]]()
+        for number, stage in enumerate(stages):
+            self.calls = (*calls, self.site(stage.at)._replace(run=-1 - number))
+            self.assign(expr.clauses[0].target, self.evaluate(stage, state), state, stage.at)
+            key = self.evaluate(expr.key, state) if expr.key is not None else const(number)
+            name = f"[{key.value!r}]" if isinstance(key, Const) else "[]"
+            pairs.append((name, self.evaluate(expr.element, state)))
+        self.calls = calls
+        ref = self.create(expr.kind, expr.at, expr.kind, "created here")
+        self.empty(ref, state)
+        for name, value in pairs:
+            state.add((ref.obj, name), value)
+        return ref
+
     def copy_items(self, source: Value, into: Ref, at: int, state: State) -> None:
         """``into.update(source)``: known keys stay apart."""
         if isinstance(source, Ref) and self.obj(source).kind in CONTAINERS:
@@ -98,6 +117,9 @@ class Containers(Operations):
             state.add((into.obj, "[]"), self.element(source, at, state))
 
     def comprehension(self, expr: ir.Comprehension, state: State) -> Value:
+        stages = written_out(expr.clauses[0].iter) if len(expr.clauses) == 1 and expr.kind in {"list", "dict"} else ()
+        if stages and not expr.clauses[0].conditions:
+            return self.staged_display(expr, stages, state)
         outer = self.loops
         for clause in expr.clauses:
             iterable = self.evaluate(clause.iter, state)
@@ -227,3 +249,10 @@ def _run_over(case: Value) -> str:
     if any(tensor.param_of for tensor in tensors):
         return "parameters"
     return "tensor" if any(tensor.device for tensor in tensors) else ""
+
+
+def written_out(iterable: ir.Expr) -> tuple[ir.Constant, ...]:
+    """The few names that a loop goes over, where they stand in it: the phases of an epoch, the splits of a data set."""
+    items = iterable.items if isinstance(iterable, ir.Display) else ()
+    names = tuple(each for each in items if isinstance(each, ir.Constant) and isinstance(each.value, str))
+    return names if len(names) == len(items) and len(set(names)) == len(names) <= MAX_STAGES else ()

@@ -11,6 +11,7 @@ from functools import lru_cache
 
 from analyzer.engine import modes
 from analyzer.engine.assign import Assignments
+from analyzer.engine.containers import written_out
 from analyzer.engine.events import Guard, Loop
 from analyzer.engine.machine import Args, unseen
 from analyzer.engine.optim_events import Accumulate
@@ -77,6 +78,9 @@ class Control(Assignments):
     def for_(self, node: ir.For, state: State) -> State | None:
         iterable = self.evaluate(node.iter, state)
         loop = self.loop_over(iterable, node.at)
+        stages = written_out(node.iter)
+        if stages:
+            return self.staged(loop, stages, node, state)
 
         def begin(head: State) -> None:
             element = union(self.element(case, node.iter.at, head) for case in iterable.cases)
@@ -85,6 +89,25 @@ class Control(Assignments):
             self.assign(node.target, self.by_use(node.target, element, node.iter.at, head), head, node.iter.at)
 
         return self.loop(loop, begin, node.body, node.orelse, state)
+
+    def staged(self, loop: Loop, stages: tuple[ir.Constant, ...], node: ir.For, state: State) -> State | None:
+        """``for phase in ["train", "val"]``: what happens in each is told apart, in order."""
+        outer, calls = self.loops, self.calls
+        self.loops = (*outer, loop)
+        exits: list[State] = []
+        now: State | None = state
+        for number, stage in enumerate(stages):
+            if now is None:
+                break
+            self.calls = (*calls, self.site(stage.at)._replace(run=-1 - number))
+            self.assign(node.target, self.evaluate(stage, now), now, node.iter.at)
+            self.frame.breaks.append([])
+            self.frame.continues.append([])
+            end = self.run(node.body, now)
+            exits += self.frame.breaks.pop()
+            now = merge([end, *self.frame.continues.pop()])
+        self.loops, self.calls = outer, calls
+        return merge([self.run(node.orelse, now) if now is not None else None, *exits])
 
     def while_(self, node: ir.While, state: State) -> State | None:
         site = self.site(node.at)

@@ -109,6 +109,8 @@ class Machine(ABC):
         self.changed: dict[Site, set[tuple[Loop, ...]]] = {}
         """The loops under which tensors were changed in place, by where they were made."""
         self.emptied: dict[ObjectId, set[tuple[Loop, ...]]] = {}
+        self.followers: set[ObjectId] = set()
+        """Modules whose weights are set from those of others: targets, teachers, averages."""
         self.switches: dict[Trace, int] = {}
         """Every switch of a mode so far and its number."""
         self.reads_mode: set[ObjectId] = set()

@@ -23,12 +23,14 @@ class Mark(enum.Enum):
     MEAN = "the mean over a batch"
     SUM = "a sum"
     LOSS = "a loss whose code was not seen: a mean by convention"
-    FACTOR = "multiplied or divided by something that is no output of a network"
+    FACTOR = "divided by something that is no output of a network"
+    WEIGHT = "multiplied by something that is no output of a network"
     COUNT = "how often something holds"
     MEANS = "means of batches, added up"
 
 
 _MARKS = frozenset(Mark)
+_FACTORS = frozenset({Mark.FACTOR, Mark.WEIGHT})
 _SCALING = {"/", "*"}
 _SCALING_CALLS = frozenset(
     f"{owner}.{name}"
@@ -109,7 +111,8 @@ def after_call(name: str, inputs: tuple[Value, ...], result: Value) -> Value:
         marks = [Mark.MEAN if last == "mean" else Mark.SUM, *([Mark.COUNT] if is_count else [])]
         return marked(result, *marks)
     if name in _SCALING_CALLS and len(inputs) == 2 and is_scaling(inputs[0], inputs[1]):
-        return union(_with_factor(case) for case in result.cases)
+        mark = Mark.WEIGHT if "mul" in last else Mark.FACTOR
+        return union(_with_factor(case, mark) for case in result.cases)
     return result
 
 
@@ -122,17 +125,25 @@ def _has_roots(case: Value) -> bool:
     return isinstance(case, (Tensor, Unknown)) and bool(case.roots)
 
 
-def _with_factor(case: Value) -> Value:
-    return replace(case, via=case.via | {Mark.FACTOR}) if isinstance(case, (Tensor, Unknown)) else case
+def is_scaled(case: Value) -> bool:
+    """Whether a case was multiplied or divided by something that is no output of a network."""
+    return bool(marks_of(case) & _FACTORS)
+
+
+def _with_factor(case: Value, mark: Mark) -> Value:
+    return replace(case, via=case.via | {mark}) if isinstance(case, (Tensor, Unknown)) else case
 
 
 def after_operation(op: str, one: Value, two: Value, result: Value) -> Value:
-    """The measure of ``one op two`` where a tensor is involved: a sum is scaled only if all its parts are."""
+    """The measure of ``one op two`` where a tensor is involved: a sum is scaled only if all its parts are, and what
+    each of them is multiplied by is its weight in the sum."""
     if op in _SCALING:
-        return _with_factor(result) if is_scaling(one, two) else result
+        return _with_factor(result, Mark.WEIGHT if op == "*" else Mark.FACTOR) if is_scaling(one, two) else result
     is_sum = op in {"+", "-"} and is_tensor(one) and is_tensor(two)
-    if is_sum and (Mark.FACTOR in marks_of(one)) != (Mark.FACTOR in marks_of(two)):
-        return replace(result, via=result.via - {Mark.FACTOR}) if isinstance(result, (Tensor, Unknown)) else result
+    if is_sum and isinstance(result, (Tensor, Unknown)):
+        is_weighted = all(_has_roots(case) and is_scaled(case) for case in (one, two))
+        if is_scaled(one) != is_scaled(two) or (is_weighted and Mark.FACTOR not in marks_of(result)):
+            return replace(result, via=result.via - _FACTORS)
     return result
 
 
@@ -148,7 +159,7 @@ def number_of(receiver: Value, site: Site) -> Scalar:
 
 
 def _unit(marks: frozenset[object]) -> str:
-    if Mark.FACTOR in marks:
+    if marks & _FACTORS:
         return ""
     if Mark.MEANS in marks:
         return "means"

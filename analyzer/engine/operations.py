@@ -104,6 +104,8 @@ class Operations(Lookups):
         outcome = measures.after_operation(op, one, two, combine(carriers))
         outcome = targets.after_operation(self, op, one, two, outcome, at)
         activation, shape = shifted(op, one, two), shapes.after_operation(one, two)
+        if shape and isinstance(outcome, Unknown):  # with a reward or a mask that was not seen
+            outcome = Tensor("maybe", outcome.roots, outcome.via, trace=outcome.trace)
         if (activation is None and not shape) or not isinstance(outcome, Tensor):
             return outcome
         return replace(outcome, activation=activation, shape=shape)

@@ -52,7 +52,8 @@ class Rows(Effects):
     def apply_row(self, row: Row, name: str, receiver: Value | None, args: Args, at: int, state: State) -> Value:
         subject = receiver if row.on == "self" else args.at(int(row.on))
         if row.effect:
-            self.effect(row, subject, args, at, state)
+            is_fabric = isinstance(receiver, Ref) and self.obj(receiver).name.endswith(".Fabric")
+            self.effect(replace(row, name=f"Fabric.{row.effect}") if is_fabric else row, subject, args, at, state)
         for each in row.effects:
             effect, _, on = each.partition(" ")
             target = receiver if on == "self" else args.at(int(on), row.params[int(on)] if row.params else "")
@@ -245,18 +246,28 @@ class Rows(Effects):
         if row.graph == "none" or state.flag(*GRAD_OFF) or not incoming:
             batch = any(isinstance(case, Tensor) and case.is_batch for case in incoming)
             marks = measures.lasting(incoming[0]) if row.keeps_activation and incoming else frozenset()
-            return Tensor(activation=activation, is_batch=batch, via=marks)
+            plain = Tensor(activation=activation, is_batch=batch, via=marks)
+            return self.with_indices(row, plain, inputs, args) if batch is False and row.graph != "none" else plain
         if all(isinstance(case, Unknown) for case in incoming):
             roots = frozenset(root for case in incoming for root in roots_of(case))
             marks = frozenset(mark for case in incoming for mark in measures.marks_of(case))
             return Tensor("maybe", roots, marks, activation=activation, trace=incoming[0].trace)
         value = combine(incoming)
-        if row.returns == "values and indices" and (len(args.positional) + len(args.keywords)) > 0:
-            return Tuple((value, Tensor()))
+        if (both := self.with_indices(row, value, inputs, args)) is not value:
+            return both
         if isinstance(value, Tensor):
             batch = any(isinstance(case, Tensor) and case.is_batch for case in incoming)
             return replace(value, activation=activation, is_batch=batch)
         return Tensor("maybe", roots_of(value), activation=activation, trace=value.trace)
+
+    def with_indices(self, row: Row, value: Value, inputs: tuple[Value, ...], args: Args) -> Value:
+        """``x.max(1)`` gives values and indices, ``x.max()`` one number."""
+        is_method = len(inputs) > len(args.positional) + len(args.keywords)
+        dims = Args(args.positional if is_method else args.positional[1:], args.keywords)
+        if row.returns != "values and indices" or not (dims.positional or dims.keywords):
+            return value
+        is_largest = row.name.rpartition(".")[2] in {"max", "min"}
+        return Tuple((shapes.shaped(value, shapes.of_largest(dims) if is_largest else ""), Tensor()))
 
     def shape_after(self, name: str, args: Args, inputs: tuple[Value, ...], state: State) -> Shape:
         first = args.at(0)

@@ -13,6 +13,7 @@ from analyzer.engine.padding import marks_in, unpadded
 from analyzer.engine.trace import Trace
 from analyzer.engine.values import Const, Scalar, Shape, Tensor, Tuple, Unknown, Value, union
 from analyzer.records import dataclass, replace
+from analyzer.syntax import ir
 
 _ELEMENTWISE = frozenset([
     "relu", "sigmoid", "tanh", "softplus", "exp", "log", "abs", "float", "double", "half", "to", "cuda", "cpu",
@@ -58,6 +59,12 @@ def after(name: str, args: Args, inputs: tuple[Value, ...], items: tuple[Value, 
     if last in {"view", "reshape"}:
         sizes = rest[0].items if len(rest) == 1 and isinstance(rest[0], Tuple) else rest
         return _viewed(sizes)
+    if last == "gather":
+        index = args.keywords.get("index") or (rest[1] if len(rest) > 1 else None)
+        is_column = index is not None and shape_of(index) == "column"
+        return "column" if is_column or _is_column_index(args.node(len(args.positional) - 1, "index")) else ""
+    if last in {"amax", "amin", "argmax", "argmin"}:
+        return _largest(args, rest)
     if last in {"flatten", "ravel"}:
         return "flat" if not rest and not args.keywords else ""
     if last in {"squeeze", "unsqueeze", "squeeze_", "unsqueeze_"}:
@@ -65,6 +72,42 @@ def after(name: str, args: Args, inputs: tuple[Value, ...], items: tuple[Value, 
         dim = args.keywords.get("dim") or (rest[0] if rest else None)
         return _squeezed(last.rstrip("_"), before or ("flat" if is_batch and last == "unsqueeze" else ""), dim)
     return ""
+
+
+def _is_column_index(node: ir.Expr | None) -> bool:
+    """``a.unsqueeze(1)``, ``a.view(-1, 1)``, ``a[:, None]``: one index for each row."""
+    if isinstance(node, ir.Subscript) and isinstance(node.index, ir.Display):
+        last = node.index.items[-1] if node.index.items else None
+        return isinstance(last, ir.Constant) and last.value is None
+    while isinstance(node, ir.Call) and isinstance(node.callee, ir.Attribute) and node.callee.attr in _ELEMENTWISE:
+        node = node.callee.value  # ``a.unsqueeze(1).long()``
+    if not isinstance(node, ir.Call) or not isinstance(node.callee, ir.Attribute):
+        return False
+    given = [_constant(arg.value) for arg in node.args]
+    return (node.callee.attr == "unsqueeze" and given[-1:] in ([1], [-1])) or (
+        node.callee.attr in {"view", "reshape"} and len(given) == 2 and given[1] == 1
+    )
+
+
+def _constant(node: ir.Expr) -> object:
+    if isinstance(node, ir.Operation) and node.op == "-" and node.right is None and isinstance(node.left, ir.Constant):
+        return -node.left.value if isinstance(node.left.value, int) else None
+    return node.value if isinstance(node, ir.Constant) else None
+
+
+def of_largest(args: Args) -> Shape:
+    """``q.max(1)``: the largest of each row, one number per sample."""
+    return _largest(args, args.positional)
+
+
+def _largest(args: Args, rest: tuple[Value, ...]) -> Shape:
+    dim = args.keywords.get("dim") or (rest[0] if rest else None)
+    if not (is_number(dim, 1) or is_number(dim, -1)):
+        return ""
+    is_kept = args.keywords.get("keepdim") or (rest[1] if len(rest) > 1 else None)
+    if is_kept is None:
+        return "flat"
+    return "column" if isinstance(is_kept, Const) and is_kept.value is True else ""
 
 
 def _is_given(case: Value) -> bool:
@@ -117,6 +160,8 @@ def indexed(case: Tensor, index: Value) -> Shape:
                 return "flat"
             if case.shape == "flat" and isinstance(second, Const) and second.value is None:
                 return "column"
+    if case.shape == "flat" and isinstance(index, Tensor) and index.shape != "column":
+        return "flat"  # the chosen samples
     return case.shape if isinstance(index, Scalar) and index.kind == "slice" else ""
 
 
@@ -140,7 +185,16 @@ def after_operation(one: Value, two: Value) -> Shape:
         return second
     if isinstance(two, (Const, Scalar)):
         return first
+    if first == "flat" and not second and is_given(two):
+        return "flat"  # with a reward or a mask of each sample, whatever its shape, it is no column
+    if second == "flat" and not first and is_given(one):
+        return "flat"
     return first if first == second else ""
+
+
+def is_given(case: Value) -> bool:
+    """Whether a case is a tensor, or unknown, and no output of a network."""
+    return isinstance(case, (Tensor, Unknown)) and not case.roots
 
 
 def is_number(value: Value | None, number: int) -> bool:

@@ -7,6 +7,7 @@ graph whatever they say.
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from analyzer.engine import measures
@@ -82,7 +83,7 @@ def after_operation(machine: Machine, op: str, one: Value, two: Value, result: V
     elif op == "+" and bool(first) != bool(second):
         scaled, other = (one, two) if first else (two, one)
         is_layer = machine.in_pass or _is_parameter(other)  # ``x * self.gamma + self.beta``
-        if measures.Mark.FACTOR in measures.marks_of(scaled) and _is_reward(other) and not is_layer:
+        if measures.is_scaled(scaled) and _is_reward(other) and not is_layer:
             return marked(result, Mark.BOOTSTRAP)
     elif op == "-" and (first or second):
         return _difference(machine, one, two, result, at)
@@ -96,7 +97,7 @@ def _is_parameter(case: Value) -> bool:
 def _is_reward(case: Value) -> bool:
     """Whether a summand is a quantity of its own: no constant, no share of a mixture."""
     if isinstance(case, (Tensor, Unknown)):
-        return measures.Mark.FACTOR not in measures.marks_of(case)
+        return not measures.is_scaled(case)
     return isinstance(case, Scalar)
 
 
@@ -124,6 +125,10 @@ def after_call(
     """What a library call gives: log-probabilities; and parameters that others are mixed into, in place."""
     if name.endswith(".log_prob"):
         return union(marked(case, Mark.LOG_PROB) for case in result.cases)
+    if name in _IN_PLACE and receiver is not None:
+        note_followed(machine, receiver, args.all())
+        if isinstance(receiver, Tensor) and receiver.param_of and not _is_parameter(receiver):
+            return receiver  # ``p.data.mul_(decay).add_(q.data)``
     if name in _IN_PLACE and receiver is not None and _is_parameter(receiver):
         given = [case for arg in args.all() for case in arg.cases]
         is_plain = name != "Tensor.copy_"
@@ -132,6 +137,14 @@ def after_call(
             machine.emit(WeightsAveraged, at, None)
         return receiver
     return result
+
+
+def note_followed(machine: Machine, receiver: Value, given: Iterable[Value]) -> None:
+    """Parameters of one network are mixed into those of another, which follows it."""
+    mine = frozenset(obj for case in receiver.cases if isinstance(case, Tensor) for obj in case.param_of)
+    others = [case for value in given for case in value.cases if isinstance(case, Tensor)]
+    if mine and any(bool(case.param_of - mine) or Mark.WEIGHTS in marks_of(case) for case in others):
+        machine.followers |= mine
 
 
 def note_average(machine: Machine, node: ir.Assign, value: Value, state: State) -> None:

@@ -16,6 +16,7 @@ from analyzer.syntax import ir
 
 if TYPE_CHECKING:
     from analyzer.engine.containers import Containers
+    from analyzer.engine.effects import Effects
     from analyzer.engine.machine import Args, Machine
 
 STALE = "is stale"
@@ -35,19 +36,19 @@ def made(machine: Machine, receiver: Value, at: int, state: State) -> Ref:
     return ref
 
 
-def trained(machine: Machine, modules: frozenset[ObjectId], trace: Trace, state: State) -> None:
+def trained(machine: Effects, modules: frozenset[ObjectId], trace: Trace, state: State) -> None:
     """A step: state dicts of these modules, or of ones that are not known, hold other numbers now."""
     if _BORN not in machine.births:
         return
     for obj in state.objects_with(STALE):
         mine = machine.objects[obj].modules if isinstance(obj, int) else frozenset()
-        if modules and mine and not modules & mine:
+        if modules and mine and not modules & machine.with_parts(mine, state):
             continue
         why = trace if modules and mine else trace.then(trace.site, "what it updates is not seen", Gap.CONVENTION)
         state.set((obj, STALE), const(True, why))
 
 
-def handed_to_training(machine: Machine, args: Args, at: int, state: State) -> None:
+def handed_to_training(machine: Effects, args: Args, at: int, state: State) -> None:
     """Code that was not read gets a model together with an optimizer: by convention it trains the model."""
     if _BORN not in machine.births:
         return

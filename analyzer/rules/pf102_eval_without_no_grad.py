@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from analyzer.engine.data_events import Restored
 from analyzer.engine.device_events import GraphLeft
-from analyzer.engine.events import Backward, Escape, Forward, Loop
+from analyzer.engine.events import Backward, Escape, Forward, Loop, Step
 from analyzer.engine.program import Program, nest_key
 from analyzer.engine.trace import Gap, Site, Trace, start
 from analyzer.findings import Severity
@@ -41,7 +41,7 @@ class EvalWithoutNoGrad(Rule):
     ```
 
     It is found without ``eval()`` too, where a program that trains elsewhere only reads numbers off the outputs of a
-    loop over data.
+    loop over data, and, as a note, of a single pass in a function of its own (an agent that acts, a full graph).
 
     ## When it stays quiet
     Under ``no_grad`` or ``inference_mode`` in any form (decorator, context, bare statement, of the project's own, in
@@ -106,13 +106,21 @@ def _cases(program: Program) -> Iterator[_Case]:
     used = frozenset(root for event in program.of(Backward) for root in event.roots)
     trained = program.nests_with(program.of(Backward))
     blind = any(not event.is_known for event in program.of(Backward))
+    updated = frozenset(module for step in program.of(Step) for module in step.modules)
+    generators = {forward.module for forward in program.of(Forward) if forward.is_dry and forward.root in used}
     seen: set[Site] = set()
     for forward in program.of(Forward):
-        if (forward.grad, forward.has_graph) != ("yes", "yes") or forward.root in used or forward.is_dry:
+        if (forward.grad, forward.has_graph) != ("yes", "yes") or forward.root in used:
+            continue
+        if forward.is_dry and forward.module not in generators:
             continue
         nest = _over_batches(program, forward)
+        if nest and nest_key(nest) in trained:
+            if forward.module not in updated:
+                continue
+            nest = ()  # it runs between the training steps: a single pass
         place = nest[-1].site if nest else forward.site
-        if place in seen or (nest and nest_key(nest) in trained):
+        if place in seen:
             continue
         evidence = _evidence(program, forward, nest)
         if evidence is None or (not nest and blind):
@@ -160,13 +168,22 @@ def _evidence(program: Program, forward: Forward, nest: tuple[Loop, ...]) -> _Ev
             return None
         gap = Gap.UNSEEN if _is_unpickled(program, forward) else Gap.CONVENTION
         return _Evidence([forward.mode, forward.trace], [gap])
-    if not nest or nest[-1].kind != "data" or not forward.on_batch or not program.has_parameters(forward):
+    is_single = not nest and forward.is_eval != "yes" and _is_apart(program, forward)
+    is_over_data = bool(nest) and nest[-1].kind == "data" and forward.on_batch
+    if not (is_single or is_over_data) or not program.has_parameters(forward):
         return None
     left = next((event for event in program.within(GraphLeft, nest) if forward.root in event.roots), None)
     if lost is Gap.UNSEEN or left is None or not any(program.of(Backward)) or program.runs_under_unseen_base(forward):
         return None
     read = start(left.site, "only numbers without a graph are made of it")
-    return _Evidence([nest[-1].trace, forward.trace, read], [Gap.CONVENTION])
+    return _Evidence([(nest or forward.loops)[-1].trace, forward.trace, read], [Gap.CONVENTION])
+
+
+def _is_apart(program: Program, forward: Forward) -> bool:
+    """Whether a pass between training steps stands in a function that trains nothing (an agent that acts): what is
+    detached inside a step is the step's own business."""
+    trained = {event.function for event in program.of(Backward)}
+    return bool(forward.loops) and forward.function not in trained
 
 
 def _is_unpickled(program: Program, forward: Forward) -> bool:

@@ -70,6 +70,7 @@ class OutputsKeptOnDevice(Rule):
                 f"device: it grows with every batch. Keep {what} on the CPU (`.cpu()`), or only what is needed of it.",
                 because=[loop.trace, forwards[0].trace, _place(program, kept)],
                 gaps=_gaps(program, kept, wide, forwards),
+                severity=None if _has_classes(program, _sites(wide)) else Severity.NOTE,  # how wide, does not show
                 fix=_fix(kept),
             )
 
@@ -103,17 +104,23 @@ def _gaps(program: Program, kept: OutputKept, wide: list[Tensor], forwards: list
     gaps = [Gap.CONVENTION]
     sites = _sites(wide)
     read = {event.what for event in program.of(OutputRead) if event.of in sites}
-    is_moved = any(case.device == "accelerator" for case in wide)
-    is_number = any(case.activation is not None and case.activation.name == "sigmoid" for case in wide)
     own = [event for event in program.of(Loss) if any(_is_of(case, sites) for case in event.input.cases)]
-    has_classes = "classes" in read or any(event.expects in _OF_CLASSES for event in own)
-    if not own and not has_classes:  # the other losses of the file say what its networks give
-        wants = {event.expects for event in program.of(Loss)}
-        has_classes = bool(wants) and wants <= _OF_CLASSES
+    is_number = any(event.expects == "same shape" for event in own)
+    is_moved = any(case.device == "accelerator" for case in wide) or kept.loops[-1].kind == "framework"
     is_chosen = not set(kept.guards) <= {guard for each in forwards for guard in each.guards}
-    if not is_moved or is_number or not has_classes or "features" in read or is_chosen:
+    if not is_moved or is_number or "features" in read or is_chosen:
         gaps.append(Gap.UNSEEN)
     return gaps
+
+
+def _has_classes(program: Program, sites: frozenset[Site]) -> bool:
+    """Whether the outputs have a dimension of classes: something chooses among them, or a loss says so."""
+    read = {event.what for event in program.of(OutputRead) if event.of in sites}
+    own = [event for event in program.of(Loss) if any(_is_of(case, sites) for case in event.input.cases)]
+    if "classes" in read or any(event.expects in _OF_CLASSES for event in own):
+        return True
+    wants = {event.expects for event in program.of(Loss)}  # the other losses of the file say what its networks give
+    return not own and bool(wants) and wants <= _OF_CLASSES
 
 
 def _is_of(case: object, sites: frozenset[Site]) -> bool:

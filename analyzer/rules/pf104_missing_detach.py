@@ -140,14 +140,15 @@ def _check_fixed(
         others = any(each.module in parts for site in backward.roots for each in forwards.get(site, ()))
         for forward in (each for site in backward.roots for each in forwards.get(site, ()) if others):
             has_graph = forward.has_graph == "yes" and forward.is_frozen == "no"
-            is_fixed = has_graph and forward.is_eval == "yes" and forward.mode is not None
+            is_asleep = forward.is_eval == "yes" and forward.mode is not None
+            is_fixed = has_graph and (is_asleep or forward.module in program.followers)
             if not is_fixed or forward.module in parts or forward.inputs or not program.has_parameters(forward):
                 continue
             report(
                 forward.site,
-                f"No optimizer updates the network behind `{program.sources.text(forward.site)}`, and it runs in "
-                "evaluation mode, but the backward pass {will run} through it. Compute its output under "
-                "`torch.no_grad()`.",
+                f"No optimizer updates the network behind `{program.sources.text(forward.site)}`, and it "
+                f"{'runs in evaluation mode' if is_asleep else 'takes its weights from another one'}, but the backward "
+                "pass {will run} through it. Compute its output under `torch.no_grad()`.",
                 because=[step for step in (forward.mode, forward.trace, backward.trace) if step],
                 gaps=[Gap.CONVENTION],
             )

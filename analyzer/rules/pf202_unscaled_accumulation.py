@@ -18,8 +18,8 @@ from analyzer.rules.base import DraftFix, Report, Rule
 from analyzer.syntax import ir
 from analyzer.syntax.scope import target_names, walk
 
-_SCALED = {Mark.FACTOR, Mark.SUM}
-_OURS = {"Tensor", "torch", "Module", "Scaler"}
+_SCALED = {Mark.FACTOR, Mark.WEIGHT, Mark.SUM}
+_OURS = {"Tensor", "torch", "Module", "Scaler", "Fabric"}
 """Whose ``backward`` leaves the loss as it is: engines and accelerators scale it themselves."""
 
 

@@ -130,7 +130,7 @@ def _left_out(program: Program, report: Report, made: list[OptimizerMade]) -> No
         module = forward.module
         if module is None or module in seen or not _is_trainable(program, forward) or forward.parts & (held | handed):
             continue
-        if any(_is_twin(program, module, other) for other in held):
+        if module in program.followers or any(_is_twin(program, module, other) for other in held):
             continue
         backward = next((each for each in passes if forward.root in each.roots and each.order > forward.order), None)
         step = next((s for s in steps if backward and in_one_iteration(s, backward) and s.order > backward.order), None)
@@ -172,7 +172,6 @@ def _is_trainable(program: Program, forward: Forward) -> bool:
         and program.has_parameters(forward)
         and _owns_weights(program, forward)
         and forward.is_eval != "yes"
-        and not forward.is_dry
         and bool(forward.parts)
     )
 

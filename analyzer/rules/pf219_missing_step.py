@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from analyzer.engine.events import Backward, Clear, Escape, Step
-from analyzer.engine.optim_events import GradientRead, NotCalled, ScalerStep, ScalerUpdate
+from analyzer.engine.optim_events import GradientRead, NotCalled, OptimizerMade, ScalerStep, ScalerUpdate
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap, start
 from analyzer.engine.values import ObjectId
@@ -81,7 +81,7 @@ def _no_step(program: Program, report: Report) -> None:
     named = {event.receiver for event in program.of(NotCalled)}
     seen: set[ObjectId] = set()
     for clear in program.of(Clear):
-        optimizer = clear.optimizer
+        optimizer = clear.optimizer if clear.optimizer is not None else _owner(program, clear)
         if optimizer is None or optimizer in stepped | seen | named:
             continue
         nest = nest_of(clear)
@@ -103,6 +103,14 @@ def _no_step(program: Program, report: Report) -> None:
             ],
             gaps=_handed_on(program, optimizer, clear),
         )
+
+
+def _owner(program: Program, clear: Clear) -> ObjectId | None:
+    """The one optimizer that was made for the module whose ``zero_grad`` is called."""
+    if clear.framework or not clear.modules:
+        return None
+    made = [event.optimizer for event in program.of(OptimizerMade) if event.is_complete and event.parts & clear.modules]
+    return made[0] if len(made) == 1 else None
 
 
 def _handed_on(program: Program, optimizer: ObjectId, clear: Clear) -> list[Gap]:
