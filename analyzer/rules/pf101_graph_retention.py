@@ -10,10 +10,8 @@ from analyzer.engine.words import words
 from analyzer.findings import Severity
 from analyzer.fixes.edits import InsertAfter
 from analyzer.rules.base import DraftFix, Report, Rule
-from analyzer.syntax import ir
-from analyzer.syntax.scope import dotted, target_names, walk
-
-_REORDERS = frozenset({"sorted", "zip", "reversed", "enumerate", "list", "tuple"})
+from analyzer.rules.short_stores import is_evaluated, is_short, is_sorted, starts_over
+from analyzer.syntax.scope import walk
 
 
 class GraphRetention(Rule):
@@ -64,12 +62,12 @@ class GraphRetention(Rule):
             carrier = _carrier(program, store)
             if not loops or carrier is None or program.consumed(store.into):
                 continue
-            if not _is_made_anew(program, carrier, loops) or _starts_over(program, store) or _is_sorted(program, store):
+            if not _is_made_anew(program, carrier, loops) or starts_over(program, store) or is_sorted(program, store):
                 continue
             freed = _freed_by(program, store, carrier, loops)
             if freed is None and _is_needed_later(program, store, carrier, loops):
                 continue
-            if freed is not None and _is_short(program, store, loops):
+            if is_short(program, store, loops) and (freed is not None or is_evaluated(program, carrier)):
                 continue
             gaps = [] if freed else _gaps(program, store, carrier, loops)
             because = [
@@ -114,30 +112,6 @@ def _kept_by_method(program: Program, report: Report, store: Store) -> None:
         gaps=[Gap.CONVENTION],
         severity=Severity.WARNING,
         fix=_fix(program, store, carrier, []),
-    )
-
-
-def _is_short(program: Program, store: Store, loops: tuple[Loop, ...]) -> bool:
-    """Whether a store lives for a counted loop inside one step over the data (a few updates of a discriminator), or for
-    the rows of one batch (the tasks of a meta-learner)."""
-    if all(_is_over_rows(program, loop) for loop in loops):
-        return True
-    around = store.loops[: len(store.loops) - len(loops)]
-    return all(loop.kind == "range" for loop in loops) and any(loop.kind == "data" for loop in around)
-
-
-def _is_over_rows(program: Program, loop: Loop) -> bool:
-    """Whether a loop goes over the rows of one tensor: what it is over is asked for its shape as well."""
-    node, function = words(program).node(loop.site), program.function_around(loop.site)
-    if function is None or not isinstance(node, ir.For) or not isinstance(node.iter, ir.Name):
-        return loop.runs_over == "tensor"
-    name = node.iter.id
-    return any(
-        isinstance(part, ir.Attribute)
-        and part.attr in {"shape", "size", "dim"}
-        and isinstance(part.value, ir.Name)
-        and part.value.id == name
-        for part in walk(function.body, False)
     )
 
 
@@ -208,31 +182,6 @@ def _stands_before(program: Program, root: Site, loops: tuple[Loop, ...]) -> boo
         return False
     inside = walk((words(program).node(loops[0].site),), into_functions=True)
     return not any(getattr(part, "at", None) == root.at for part in inside)
-
-
-def _is_sorted(program: Program, store: Store) -> bool:
-    """Whether a comprehension puts what there is into another list: nothing computes an item."""
-    value = words(program).node(Site(store.site.path, store.value_at))
-    over = words(program).node(store.loops[-1].site)
-    if not isinstance(value, ir.Name) or not isinstance(over, ir.Expr):
-        return False
-    calls = (part for part in walk((ir.Evaluate(over.at, over),), True) if isinstance(part, ir.Call))
-    return all(dotted(call.callee) in _REORDERS for call in calls)
-
-
-def _starts_over(program: Program, store: Store) -> bool:
-    """Whether a loop before a running sum, in the same iteration, gives its name another value: that it runs at least
-    once is taken for granted."""
-    node, loop = words(program).node(store.site), words(program).node(store.loops[-1].site)
-    if not isinstance(node, ir.Augment) or not isinstance(node.target, ir.Name) or not isinstance(loop, ir.For):
-        return False
-    name = node.target.id
-    return any(
-        isinstance(each, ir.Assign) and name in {named for target in each.targets for named in target_names(target)}
-        for inner in loop.body
-        if isinstance(inner, ir.For) and inner.at < node.at
-        for each in inner.body
-    )
 
 
 def _freed_by(program: Program, store: Store, carrier: Tensor | Unknown, loops: tuple[Loop, ...]) -> Backward | None:

@@ -78,7 +78,7 @@ class PartialSeeding(Rule):
             if not found.is_uncertain:
                 _note_none(program, report, found)
             return
-        if _is_library(program) or (not trains and (_seeds_items(program) or _infers(program))):
+        if _is_library(program, is_demo=trains is None) or (not trains and (_seeds_items(program) or _infers(program))):
             return
         for stream in sorted(drawn - found.seeds.keys()):
             _report(program, report, found, stream, trains)
@@ -130,12 +130,13 @@ def _are_for_one_draw(program: Program, seeded: list[tuple[Site, str]]) -> bool:
     )
 
 
-def _is_library(program: Program) -> bool:
-    """Whether the file is there for others that import it: which generators a run seeds, their programs show."""
+def _is_library(program: Program, *, is_demo: bool) -> bool:
+    """Whether the file is there for others that import it: which generators a run seeds, their programs show.
+    `is_demo`: also where it can be run, to show what it holds."""
     first = next(iter(program.modules), "")
     source = program.project.read(first) or b""
     name = first.removesuffix("/__init__.py").rpartition("/")[2].removesuffix(".py")
-    if b"__main__" in source or not name.isidentifier():
+    if not name.isidentifier() or (b"__main__" in source and not is_demo):
         return False
     line = re.compile(rb"^[ \t]*(?:from|import)\b[^\n]*\b" + name.encode() + rb"\b", re.MULTILINE)
     return any(program.project.imports(path, first) for path in program.project.naming(name, first, line))
@@ -163,7 +164,9 @@ def _that_matter(program: Program, sites: list[Site], stream: str, trains: Step 
         drawn = {event.site: event for event in program.of(Drawn) if stream in event.streams and not event.loops}
         sites = [site for site in sites if site not in drawn or not _comes_after(program, drawn[site], steps)]
     once = {event.site for event in program.of(Drawn) if any(_is_kept_in_file(program, g) for g in event.guards)}
-    sites = [site for site in sites if site not in once and not _makes_seed(program, site)]
+    sites = [
+        site for site in sites if site not in once and not _makes_seed(program, site) and not _is_in_text(program, site)
+    ]
     return [site for site in sites if not is_only_plotted(program, site)]
 
 
@@ -262,10 +265,20 @@ def _is_main(program: Program, event: Event) -> bool:
 
 
 def _is_in_text(program: Program, site: Site) -> bool:
-    """Whether a number is drawn for a string: a port, a name."""
-    unit = program.unit(site.path)
+    """Whether a number is drawn for a string: a port, a name; also by a function that gives a text."""
+    unit, function = program.unit(site.path), program.function_around(site)
     texts = (node for node in walk(unit.body, True) if isinstance(node, ir.Joined)) if unit is not None else ()
-    return any(getattr(part, "at", None) == site.at for text in texts for part in walk(text.parts, True))
+    if any(getattr(part, "at", None) == site.at for text in texts for part in walk(text.parts, True)):
+        return True
+    given = [node.value for node in walk(function.body, False) if isinstance(node, ir.Return)] if function else []
+    return bool(given) and all(isinstance(value, ir.Call) and _joins(value.callee) for value in given)
+
+
+def _joins(callee: ir.Expr) -> bool:
+    """``"".join``."""
+    if not isinstance(callee, ir.Attribute) or callee.attr != "join" or not isinstance(callee.value, ir.Constant):
+        return False
+    return isinstance(callee.value.value, str)
 
 
 def _first_draw(program: Program, found: Randomness) -> Trace | None:

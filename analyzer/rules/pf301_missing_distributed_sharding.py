@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from analyzer.engine.data_events import LoaderMade
+from analyzer.engine.events import Event
 from analyzer.engine.loading import (
     Loading,
     dataset_kind,
@@ -14,9 +15,11 @@ from analyzer.engine.loading import (
 )
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap, Trace
+from analyzer.engine.words import words
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
 from analyzer.rules.sharding import is_made_up, is_sequential, is_whole
+from analyzer.syntax import ir
 
 
 class MissingDistributedSharding(Rule):
@@ -70,6 +73,8 @@ class MissingDistributedSharding(Rule):
         is_alone = several.how == "engine" and not mentions_rank(program)  # an engine also serves a single process
         for made in found:
             why, gaps = _training(program, known, made)
+            if not any(_is_one_run(program, made, event) for event in known.distributed):
+                continue  # one function trains alone, another in several processes
             if why is None or (several.how == "engine" and is_made_up(program, made.argument("dataset"))):
                 continue
             report(
@@ -79,6 +84,19 @@ class MissingDistributedSharding(Rule):
                 because=[several.trace, made.trace, why],
                 gaps=gaps if wrapped and not is_alone else [*gaps, Gap.UNSEEN],  # a group may serve stages of a model
             )
+
+
+def _is_one_run(program: Program, one: Event, other: Event) -> bool:
+    """Whether what was seen may happen in one run: not in two functions of which nothing calls both. Methods share the
+    object, and the body of the file is run before any of them."""
+    entries = [event.calls[0] for event in (one, other) if event.calls and event.calls[0] in program.entries]
+    functions = [words(program).node(site) for site in entries]
+    are_free = all(isinstance(node, ir.FunctionDef) and _is_free(node) for node in functions)
+    return len(entries) < len((one, other)) or entries[0] == entries[1] or not are_free
+
+
+def _is_free(node: ir.FunctionDef) -> bool:
+    return not node.params or node.params[0].name not in {"self", "cls"}
 
 
 def _training(program: Program, known: Loading, made: LoaderMade) -> tuple[Trace | None, list[Gap]]:
