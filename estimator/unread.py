@@ -17,6 +17,11 @@ _PYTHON = (".py", ".ipynb")
 _RUNS = re.compile(rb"[\w./\-]{1,200}\.(?:sh|py)\b")
 _RULE = "PF501"  # ours: the analyzer has no rule of this code, so it only parses
 _MAX_SHOWN = 3
+_PARTS = {
+    "distributed_type": "accelerate",
+    "zero_optimization": "DeepSpeed",
+    "train_micro_batch_size_per_gpu": "DeepSpeed",
+}
 
 
 def too_large(files: Files, paths: Iterable[str]) -> list[Skipped]:
@@ -54,9 +59,12 @@ def _reason(files: Files, path: str, content: bytes | None) -> str:
     reader = reader_for(path, content)
     if reader is None and path.endswith(CONFIG_SUFFIXES):
         try:
-            documents(path, content)
+            roots = documents(path, content)
         except UnreadableDocument as error:
             return str(error)
+        for key, kind in _PARTS.items():
+            if any(root.get(key) is not None for root in roots):
+                return f"a configuration of {kind}: the command that names it is the launch"
         return "no kind of launch file that we know"
     kind = f"{reader.format}: " if reader is not None else ""
     return f"{kind}no command in it starts training that we know{_missing(files, path, content)}"

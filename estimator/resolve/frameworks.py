@@ -159,6 +159,8 @@ def _argument(site: CallSite, rule: Mapping[str, Any]) -> list[Sourced[Any]]:
 
 def translate(rule: Mapping[str, Any], item: Argument) -> Sourced[Any] | None:
     """An argument as the value of its field; None where it says "not given" (None, or False for a switch)."""
+    if rule.get("is_only_dtype") and not (isinstance(item, Ref) and item.name in table()["dtypes"]):
+        return None
     if isinstance(item, Unseen):
         return Sourced(Unknown(item.reason), to_origin(item.origin))
     if isinstance(item, Ref):

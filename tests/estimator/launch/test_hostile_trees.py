@@ -106,6 +106,7 @@ def test_a_hostile_tree_is_listed_in_bounded_time_and_memory_and_runs_nothing(tm
     notes = {item["path"]: item["reason"] for item in document["skipped"]}
     assert "steps" in notes["many.sh"]
     assert "256 KiB" in notes["long.sh"]
+    assert any("huge.yaml" in f"{path} {reason}" and "KiB are read at most" in reason for path, reason in notes.items())
 
 
 def test_two_thousand_launch_files_are_bounded_and_what_is_left_out_is_said() -> None:

@@ -191,3 +191,46 @@ def test_arguments_that_are_unpacked_make_a_default_uncertain_unless_the_text_sh
     assert "unpacked" in reasons["micro_batch"]
     run, _ = _run({**files, "train.py": hidden.format(options='options = {"gradient_accumulation_steps": 4}')})
     assert (run["micro_batch"], run["grad_accum"], run["optimizer"]) == (8, 4, "adamw")
+
+
+_OWN = """\
+import torch
+from torch import nn
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(8, 8)
+    def forward(self, x):
+        return self.a(x)
+{body}
+opt = torch.optim.AdamW(model.parameters())
+model(torch.zeros(4, 8)).sum().backward()
+opt.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "precision"),
+    [
+        ("model = Net().to(torch.bfloat16)", "pure-bf16"),
+        ("model = Net().to('cuda', torch.bfloat16)", "pure-bf16"),
+        ("model = Net().to(device='cuda', dtype=torch.float16)", "pure-fp16"),
+        ("model = Net().bfloat16()", "pure-bf16"),
+        ("torch.set_default_dtype(torch.bfloat16)\nmodel = Net()", "pure-bf16"),
+        ("model = Net().to('cuda')", "fp32"),
+        ("x = torch.zeros(3).to(torch.bfloat16)\nmodel = Net().cuda()", "fp32"),
+        ("torch.set_default_dtype(torch.bfloat16)\nmodel = Net()\ntorch.set_default_dtype(torch.float32)", None),
+    ],
+)
+def test_modules_that_are_converted_are_not_float32(body: str, precision: str | None) -> None:
+    run, _ = _run({"run.sh": "#!/bin/bash\npython train.py\n", "train.py": _OWN.format(body=body)})
+    assert run["precision"] == precision
+
+
+def test_megatron_under_deepspeed_is_sharded_as_its_options_say() -> None:
+    base = "deepspeed --num_gpus 8 pretrain.py --micro-batch-size 1 --seq-length 512 --num-layers 4 --deepspeed"
+    run, _ = _run({"run.sh": f"#!/bin/bash\n{base} --zero-stage 1 --deepspeed_config ds.json\n"})
+    assert (run["sharding"], run["offload"]) == ("zero1", None)
+    run, reasons = _run({"run.sh": f"#!/bin/bash\n{base} --deepspeed_config ds.json\n"})
+    assert run["sharding"] is None
+    assert "ds.json" in reasons["sharding"]

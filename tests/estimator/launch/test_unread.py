@@ -45,6 +45,8 @@ def test_a_change_to_a_configuration_file_that_is_too_large_is_said_and_an_uncha
         ("a.yaml", "a: {\n", "not YAML at line"),
         ("a.toml", "a = \n", "not TOML"),
         ("b.yaml", "name: x\n", "no kind of launch file that we know"),
+        ("d.yaml", "distributed_type: FSDP\nnum_processes: 8\n", "a configuration of accelerate"),
+        ("ds.json", '{"zero_optimization": {"stage": 2}}', "a configuration of DeepSpeed"),
         ("c.yaml", _LARGE, "more than 512 KiB"),
         ("launch.py", "!pip install sagemaker\nimport sagemaker\n", "syntax error at 1:1"),
         ("train.py", "print(1)\n", "starts no job that we know"),
