@@ -40,6 +40,23 @@ def looks_after(cls: Class, name: str) -> bool:
     return False
 
 
+def puts_elsewhere(cls: Class, name: str) -> bool:
+    """Whether ``__init__`` hands what it stores in ``self.name`` to a call that gets something else as well:
+    ``set_module(net, path, layer)`` makes it a part of the other."""
+    for method in (method for method in methods(cls) if method.name == "__init__" and method.params):
+        this = method.params[0].name
+        body = list(walk(method.body, into_functions=False))
+        stored: set[str] = set()
+        for node in body:
+            if isinstance(node, ir.Assign) and isinstance(node.value, ir.Name):
+                targets = (each.value for each in node.targets if isinstance(each, ir.Subscript))
+                stored |= {node.value.id for target in targets if is_field(target, this, name)}
+        calls = (node for node in body if isinstance(node, ir.Call) and len(node.args) > 1)
+        if any(isinstance(arg.value, ir.Name) and arg.value.id in stored for call in calls for arg in call.args):
+            return True
+    return False
+
+
 def is_field(node: object, this: str, name: str) -> bool:
     """Whether a node is ``self.name``."""
     return (

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from analyzer.engine.machine import CONTAINERS, Frame
 from analyzer.engine.optim_events import Unregistered
 from analyzer.engine.own_ways import is_field as _is_field
-from analyzer.engine.own_ways import is_same_parameter, looks_after
+from analyzer.engine.own_ways import is_same_parameter, looks_after, puts_elsewhere
 from analyzer.engine.own_ways import methods as _methods
 from analyzer.engine.trace import Site, start
 from analyzer.engine.values import Class, External, ObjectId, Parameter, Parameters, Ref, Tensor, Tuple, Value
@@ -55,7 +55,7 @@ def note_unregistered(machine: Calls, cls: Class, ref: Ref, state: State) -> Non
         reads = list(_reads(cls, name))
         if not reads or (what == "buffer" and not _stays_behind(cls, name, reads)):
             continue
-        if looks_after(cls, name) or (what == "parameter" and _is_parameter(cls, name)):
+        if _is_in_hand(cls, name, what):
             continue
         site = _place(value, cls) if what in {"modules", "parameters"} else _assigned(cls, name)
         if site is not None:
@@ -65,6 +65,13 @@ def note_unregistered(machine: Calls, cls: Class, ref: Ref, state: State) -> Non
                 value=value.trace or start(site, "made here"), prefix=prefix, used=Site(cls.path, reads[0].at),
             )  # fmt: skip
             machine.frames.pop()
+
+
+def _is_in_hand(cls: Class, name: str, what: str) -> bool:
+    """Whether the class registers what it keeps in another way, or there is nothing to register."""
+    if looks_after(cls, name) or (what == "parameter" and _is_parameter(cls, name)):
+        return True
+    return what == "modules" and puts_elsewhere(cls, name)
 
 
 def _hidden(machine: Calls, ref: Ref, value: Value, state: State) -> str:
