@@ -175,7 +175,17 @@ def _drafts(
     sources: Sources, path: str, rules: Sequence[type[Rule]], targets: frozenset[str], skipped: dict[Skipped, None]
 ) -> list[Draft]:
     program = Program(sources.project, knowledge(), sources)
-    program.run_target(path)
+    try:
+        program.run_target(path)
+        return _asked(program, path, rules, targets, skipped)
+    finally:
+        program.forget()
+
+
+def _asked(
+    program: Program, path: str, rules: Sequence[type[Rule]], targets: frozenset[str], skipped: dict[Skipped, None]
+) -> list[Draft]:
+    """What the rules say of a program that has been run."""
     skipped.update(dict.fromkeys(program.skipped))
     drafts: list[Draft] = []
     for rule in rules:

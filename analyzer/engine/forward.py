@@ -10,7 +10,7 @@ from analyzer.engine.machine import CONTAINERS, MAX_DEPTH, Args
 from analyzer.engine.replay import replayed
 from analyzer.engine.rows import Rows
 from analyzer.engine.state import FALSE, GRAD_OFF, State
-from analyzer.engine.trace import Gap, Site, start
+from analyzer.engine.trace import Gap, Site, Trace, start
 from analyzer.engine.values import Device, Func, Ref, Scalar, Tensor, Tri, Tuple, Unknown, Value, limited, union
 from analyzer.records import replace
 from analyzer.syntax import ir
@@ -84,19 +84,21 @@ class Forwards(Rows):
         state.set((root, "is freed"), FALSE)
         trace = start(site, "the forward pass builds a graph", self.gap_of(ref))
         incoming = frozenset(root for arg in args.all() for case in self.deep(arg, state) for root in roots_of(case))
+        roots = limited(frozenset({root}) | incoming)
+        return union(self.with_roots(case, roots, trace, state) for case in result.cases)
 
-        def mark(case: Value) -> Value:
-            if isinstance(case, Tensor) and case.graph != "no":
-                return replace(case, roots=limited(frozenset({root}) | incoming), trace=trace)
-            if isinstance(case, Tuple):
-                return replace(case, items=tuple(union(mark(c) for c in item.cases) for item in case.items))
-            if isinstance(case, Ref) and self.obj(case).kind in CONTAINERS:
-                for name, held in state.fields(case.obj):
-                    if name[:1] == "[":
-                        state.set((case.obj, name), union(mark(c) for c in held.cases))
-            return case
-
-        return union(mark(case) for case in result.cases)
+    def with_roots(self, case: Value, roots: frozenset[Site], trace: Trace, state: State) -> Value:
+        """An atom of what a forward pass gives, with the graphs it holds."""
+        if isinstance(case, Tensor) and case.graph != "no":
+            return replace(case, roots=roots, trace=trace)
+        if isinstance(case, Tuple):
+            items = tuple(union(self.with_roots(c, roots, trace, state) for c in item.cases) for item in case.items)
+            return replace(case, items=items)
+        if isinstance(case, Ref) and self.obj(case).kind in CONTAINERS:
+            for name, held in state.fields(case.obj):
+                if name[:1] == "[":
+                    state.set((case.obj, name), union(self.with_roots(c, roots, trace, state) for c in held.cases))
+        return case
 
     def apply_module(self, ref: Ref, args: Args, at: int, state: State) -> Value:
         obj = self.obj(ref)

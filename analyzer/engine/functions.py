@@ -40,8 +40,10 @@ class Functions(Binding):
     """Run functions and modules."""
 
     def attribute_of(self, case: Value, attr: str, at: int, state: State) -> Value:
+        if type(case) is not External or case.name != "super.":
+            return super().attribute_of(case, attr, at, state)
         owner, this = self.frame.owner, self.frame.this
-        if isinstance(case, External) and case.name == "super." and owner is not None and isinstance(this, Ref):
+        if owner is not None and isinstance(this, Ref):
             for base in (b for value in owner.bases for b in value.cases):
                 found = self.class_attribute(base, attr, state) if isinstance(base, Class) else None
                 if found is not None:

@@ -15,16 +15,14 @@ _PARTS = frozenset(["chunk", "split", "tensor_split"])
 
 def takes_parts(program: Program, loop: Loop) -> bool:
     """Whether a loop goes over parts that something is cut into, cuts them by its counter, or asks for a batch."""
-    unit = program.unit(loop.site.path)
-    nodes = walk(unit.body, into_functions=True) if unit is not None else ()
-    return any(isinstance(node, ir.For) and node.at == loop.site.at and _takes_parts(node) for node in nodes)
+    node = program.statement_of(loop)
+    return node is not None and _takes_parts(node)
 
 
 def goes_over_parts(program: Program, loop: Loop) -> bool:
     """Whether a loop goes over parts that something is cut into."""
-    unit = program.unit(loop.site.path)
-    nodes = walk(unit.body, into_functions=True) if unit is not None else ()
-    return any(isinstance(node, ir.For) and node.at == loop.site.at and _is_cut(node.iter) for node in nodes)
+    node = program.statement_of(loop)
+    return node is not None and _is_cut(node.iter)
 
 
 @lru_cache(maxsize=256)

@@ -58,6 +58,11 @@ class Program(Interpreter):
         self.run_rest(path, self.run_main(path))
         self.is_over = True
 
+    def forget(self) -> None:
+        """The last word: what rules worked out refers to the program, and a circle would outlive its use while the
+        garbage collector rests."""
+        self.answers.clear()
+
     def run_main(self, path: str) -> State:
         """Run a file as ``python FILE`` does."""
         state = State(Base())
@@ -279,17 +284,20 @@ class Program(Interpreter):
 
     def is_left_early(self, loop: Loop) -> bool:
         """Whether a loop has a ``break`` in it."""
-        unit = self.sources.unit(loop.site.path)
-        for node in walk(unit.body, into_functions=True) if unit is not None else ():
-            if isinstance(node, ir.For) and node.at == loop.site.at:
-                inside = walk(node.body, into_functions=False)
-                return any(isinstance(each, ir.Jump) and each.kind == "break" for each in inside)
-        return False
+        node = self.statement_of(loop)
+        inside = walk(node.body, into_functions=False) if node is not None else ()
+        return any(isinstance(each, ir.Jump) and each.kind == "break" for each in inside)
 
     def runs_once(self, loop: Loop) -> bool:
         """Whether the body of a loop ends with ``break``, whatever happened: it takes the first batch and no more."""
+        node = self.statement_of(loop)
+        last = node.body[-1] if node is not None and node.body else None
+        return isinstance(last, ir.Jump) and last.kind == "break"
+
+    def statement_of(self, loop: Loop) -> ir.For | None:
+        """The ``for`` statement that a loop is."""
         unit = self.sources.unit(loop.site.path)
-        return unit is not None and loop.site.at in _once(unit)
+        return _loops(unit).get(loop.site.at) if unit is not None else None
 
     def disjoint(self, one: frozenset[ObjectId], other: frozenset[ObjectId]) -> bool:
         """Whether two known sets of modules share none. What came out of code that was not read, or out of a list that
@@ -317,11 +325,9 @@ def functions(unit: ir.Unit) -> tuple[tuple[ir.FunctionDef, range], ...]:
 
 
 @lru_cache(maxsize=16)
-def _once(unit: ir.Unit) -> frozenset[int]:
-    """The loops of a file whose body ends with ``break``."""
-    found = (node for node in walk(unit.body, into_functions=True) if isinstance(node, ir.For) and node.body)
-    lasts = ((node.at, node.body[-1]) for node in found)
-    return frozenset(at for at, last in lasts if isinstance(last, ir.Jump) and last.kind == "break")
+def _loops(unit: ir.Unit) -> dict[int, ir.For]:
+    """The ``for`` statements of a file by their numbers."""
+    return {node.at: node for node in walk(unit.body, into_functions=True) if isinstance(node, ir.For)}
 
 
 def extent(node: ir.FunctionDef) -> range:

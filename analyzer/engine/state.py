@@ -13,6 +13,8 @@ finished modules hold is a frozen base that every state reads through.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
+from itertools import compress
+from operator import is_not
 
 from analyzer.engine.values import Const, Value, const, join
 
@@ -150,23 +152,22 @@ def merge_two(one: State, other: State, adjust: Callable[[Value, Value], Value] 
     """The state of either of two paths. A place that only one of them knows keeps what it holds, but facts of the
     engine (fields named ``is …``) that only one has are no on the other."""
     one.owned, other.owned = set(), set()
-    result = State(one.base, one.held.copy())
-    for obj, theirs in other.held.items():
-        mine = one.held.get(obj, _NONE)
-        if mine is not theirs:
-            result.held[obj] = _merge_fields(mine, theirs, one.base.by_object.get(obj, _NONE), adjust)
-    for obj in one.held.keys() - other.held.keys():
-        result.held[obj] = _merge_fields(one.held[obj], _NONE, one.base.by_object.get(obj, _NONE), adjust)
-    return result
+    mine, theirs, below = one.held, other.held, one.base.by_object
+    held = mine.copy()
+    # objects by the thousand, most of them the same on both paths: told apart without a step in Python for each
+    for obj in compress(theirs, map(is_not, theirs.values(), map(mine.get, theirs))):
+        held[obj] = _merge_fields(mine.get(obj, _NONE), theirs[obj], below.get(obj, _NONE), adjust)
+    if len(held) > len(theirs):
+        for obj in mine.keys() - theirs.keys():
+            held[obj] = _merge_fields(mine[obj], _NONE, below.get(obj, _NONE), adjust)
+    return State(one.base, held)
 
 
 def _merge_fields(mine: Fields, theirs: Fields, below: Fields, adjust: Callable[[Value, Value], Value]) -> Fields:
     """The fields of one object where paths meet: the very map `mine` where nothing is new."""
     new: Fields = {}
-    for name, value in theirs.items():
-        known = mine.get(name)
-        if known is value:
-            continue
+    for name in compress(theirs, map(is_not, theirs.values(), map(mine.get, theirs))):
+        value, known = theirs[name], mine.get(name)
         other = known or below.get(name) or (FALSE if name.startswith("is ") else None)
         meet = join if name.startswith("is ") else adjust  # a flag has two values: nothing to widen
         met = value if other is None else meet(other, value)

@@ -39,11 +39,16 @@ class Uses(Machine):
     def lookup(self, name: str, state: State) -> Value | None:
         """What a variable holds, found from the innermost scope outwards."""
         scope: ObjectId | None = self.frames[-1].scope
-        while scope is not None:
-            value = state.get((scope, name))
+        held, below, parents = state.held, state.base.by_object, self.parents
+        while scope is not None:  # `State.get`, written out: names are what a program has most of
+            fields = held.get(scope)
+            value = fields.get(name) if fields is not None else None
+            if value is None:
+                fields = below.get(scope)
+                value = fields.get(name) if fields is not None else None
             if value is not None:
                 return value
-            scope = self.parents.get(scope)
+            scope = parents.get(scope)
         return None
 
     def by_use(self, target: ir.Expr, value: Value, at: int, state: State) -> Value:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import fields
-from functools import cache
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import fields, is_dataclass
+from operator import attrgetter
 from typing import Any
 
 from analyzer.syntax import ir
@@ -105,13 +106,24 @@ class Names:
         return {name: frozenset(uses) for name, uses in self.uses.items()}
 
 
-@cache
-def _slots(kind: Any) -> tuple[str, ...]:
-    skip = {"at", "locals", "outer", "uses"}
-    return tuple(item.name for item in fields(kind) if item.name not in skip)
+_INNER = frozenset([ir.FunctionDef, ir.ClassDef, ir.Lambda])
+_NODES = re.compile(r"\b(?:Expr|Block|Arg|Param|Clause|Handler|Case)\b")
 
 
-_INNER = (ir.FunctionDef, ir.ClassDef, ir.Lambda)
+def _getter(kind: Any) -> Callable[[Any], tuple[Any, ...]]:
+    """What gives the parts of a node of a kind that may be or hold nodes."""
+    names = [item.name for item in fields(kind) if _NODES.search(str(item.type))]
+    if len(names) == 1:
+        get = attrgetter(names[0])
+        return lambda node: (get(node),)
+    return attrgetter(*names) if names else lambda node: ()
+
+
+_PARTS: dict[type, Callable[[Any], tuple[Any, ...]]] = {
+    kind: _getter(kind)
+    for kind in vars(ir).values()
+    if isinstance(kind, type) and is_dataclass(kind) and kind is not ir.Unit
+}
 
 
 def walk(body: tuple[object, ...], into_functions: bool) -> Iterator[object]:
@@ -120,15 +132,16 @@ def walk(body: tuple[object, ...], into_functions: bool) -> Iterator[object]:
     work: list[object] = list(body)
     while work:
         node = work.pop()
-        if isinstance(node, tuple):
-            work.extend(node)
+        kind = type(node)
+        if kind is tuple:
+            work.extend(node)  # type: ignore[call-overload]
             continue
-        if not isinstance(node, (ir.Expr, ir.Stmt, ir.Arg, ir.Clause, ir.Handler, ir.Case, ir.Param)):
+        parts = _PARTS.get(kind)
+        if parts is None:
             continue
         yield node
-        if into_functions or not isinstance(node, _INNER):
-            kind: Any = type(node)
-            work.extend(getattr(node, name) for name in _slots(kind))
+        if into_functions or kind not in _INNER:
+            work.extend(parts(node))
 
 
 _BINDING = frozenset(
