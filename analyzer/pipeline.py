@@ -222,7 +222,14 @@ def finding(draft: Draft, places: dict[tuple[str, int], Span], sources: Sources)
     fix = None
     if draft.fix is not None:
         module, nodes = sources.tree(draft.site.path)
-        edits = resolve(draft.fix.edits, module, draft.site.path, lambda number: nodes[number])
+        path = draft.site.path
+        edits = resolve(
+            draft.fix.edits,
+            module,
+            lambda number: nodes[number],
+            lambda numbers: sources.spans(path, numbers),
+            lambda: sources.lines(path),
+        )
         fix = Fix(draft.fix.title, draft.fix.applicability, edits)
     return Finding(
         rule=draft.rule.code,

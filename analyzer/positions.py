@@ -63,11 +63,6 @@ def _written(module: cst.Module) -> _Noting:
     return state
 
 
-def lines(module: cst.Module) -> list[str]:
-    """The lines of a module."""
-    return "".join(_written(module).tokens).splitlines()
-
-
 def spans(module: cst.Module, path: str, nodes: Collection[cst.CSTNode]) -> dict[cst.CSTNode, Span]:
     """The spans of `nodes`, which must be nodes of `module` itself. Columns count code points.
 

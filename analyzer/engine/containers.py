@@ -24,6 +24,7 @@ from analyzer.engine.values import (
     Stream,
     Tensor,
     Tuple,
+    Union,
     Unknown,
     Value,
     const,
@@ -222,6 +223,9 @@ class Containers(Operations):
 
     def deep(self, value: Value, state: State, depth: int = 3) -> list[Value]:
         """The atoms of a value, of the tuples in it and of the containers it refers to."""
+        kind = type(value)
+        if kind not in _HOLDS and (kind is not Ref or self.objects[value.obj].kind not in CONTAINERS):  # type: ignore[attr-defined]
+            return [value]
         found: list[Value] = []
         for case in nested(value):
             found.append(case)
@@ -230,6 +234,10 @@ class Containers(Operations):
                     if name[:1] == "[":
                         found += self.deep(self.through(inner, case.obj), state, depth - 1)
         return found
+
+
+_HOLDS = frozenset([Union, Tuple, Stream, Counting])
+"""The values that hold others."""
 
 
 def _run_over(case: Value) -> str:

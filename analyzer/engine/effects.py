@@ -10,7 +10,7 @@ from analyzer.engine.data_events import Drawn, Seeded
 from analyzer.engine.evaluate import Expressions
 from analyzer.engine.events import Backward, CallSeen, Clear, Escape, Step
 from analyzer.engine.graphs import roots_of
-from analyzer.engine.machine import CONTAINERS, Args
+from analyzer.engine.machine import CONTAINERS, Args, Obj
 from analyzer.engine.state import FALSE, FRESH, GRAD_OFF, SCALED, State
 from analyzer.engine.trace import Gap, start
 from analyzer.engine.typing import GivenModules, is_driver
@@ -25,6 +25,7 @@ from analyzer.engine.values import (
     Ref,
     Scalar,
     Tensor,
+    Union,
     Unknown,
     Value,
     const,
@@ -36,6 +37,8 @@ from analyzer.knowledge.schema import Row
 MAX_PARTS = 500
 MAX_HELD = 40  # containers among the arguments of one call
 MAX_ITEMS = 200
+_PARTS = frozenset({"Module", *CONTAINERS})
+"""What may be or hold a part of a module."""
 _WITHOUT_GRAPH = ("parameters", "modules", "children", "buffers", "state_dict")
 """Methods of modules that give leaves, by the endings of their names."""
 
@@ -134,16 +137,20 @@ class Effects(Expressions):
 
     def with_parts(self, modules: frozenset[ObjectId], state: State) -> frozenset[ObjectId]:
         """Modules and all the modules they hold."""
+        objects = self.objects
         found: set[ObjectId] = set()
         todo = list(modules)
         while todo and len(found) < MAX_PARTS:
             obj = todo.pop()
+            if obj in found:
+                continue
             found.add(obj)
-            held = [*(value for _, value in state.fields(obj)), *(value for _, value in self.objects[obj].arguments)]
-            cases = [case for value in held for case in value.cases if isinstance(case, Ref)]
-            if self.objects[obj].kind == "Module":
-                todo += self.objects[obj].modules - found
-            todo += [c.obj for c in cases if c.obj not in found and self.obj(c).kind in ("Module", *CONTAINERS)]
+            made = objects[obj]
+            if made.modules and made.kind == "Module":
+                todo += made.modules - found
+            for case in (*_references(state.values(obj)), *held_in(made)):
+                if case.obj not in found and objects[case.obj].kind in _PARTS:
+                    todo.append(case.obj)
         return frozenset(found)
 
     def clear(self, ref: Ref, at: int, state: State) -> None:
@@ -233,3 +240,21 @@ class Effects(Expressions):
 def is_fixed(value: Value) -> bool:
     """Whether a number is the same in every process: written down, or an option of the command line."""
     return all(isinstance(case, Const) or (isinstance(case, Scalar) and case.kind == "option") for case in value.cases)
+
+
+def held_in(made: Obj) -> tuple[Ref, ...]:
+    """The objects among the arguments that an object was made with."""
+    if made.held is None:
+        made.held = tuple(_references(value for _, value in made.arguments))
+    return made.held
+
+
+def _references(values: Iterable[Value]) -> list[Ref]:
+    """The objects among the cases of values."""
+    found: list[Ref] = []
+    for value in values:
+        if type(value) is Ref:
+            found.append(value)
+        elif type(value) is Union:
+            found += [case for case in value.members if type(case) is Ref]
+    return found

@@ -24,6 +24,7 @@ from analyzer.engine.values import (
     Stream,
     Tensor,
     Tuple,
+    Union,
     Unknown,
     Value,
     const,
@@ -177,6 +178,8 @@ class Lookups(Uses):
     def subscript(self, expr: ir.Subscript, state: State) -> Value:
         receiver = self.evaluate(expr.value, state)
         index = self.evaluate(expr.index, state)
+        if type(receiver) is not Union:
+            return self.item_of(receiver, index, expr.at, state)
         return union(self.item_of(case, index, expr.at, state) for case in receiver.cases)
 
     def item_of(self, case: Value, index: Value, at: int, state: State) -> Value:
@@ -288,6 +291,8 @@ class Lookups(Uses):
 
     def through(self, value: Value, container: object) -> Value:
         """Tensors taken out of a container remember it: a backward through them consumes what it keeps."""
+        if type(value) is not Union and type(value) is not Tuple and not getattr(value, "roots", ()):
+            return value
         cases: list[Value] = []
         for case in value.cases:
             if isinstance(case, (Tensor, Unknown)) and case.roots:

@@ -51,6 +51,8 @@ class Obj:
     arguments: tuple[tuple[str, Value], ...] = ()
     is_bounded: bool = False
     call: int | None = None
+    held: tuple[Ref, ...] | None = None
+    """The objects among its arguments, once somebody asked."""
     born: str = ""
     """``eval``: a module that comes in evaluation mode. Else, where the text does not show it being made: ``argument``
     of a caller (``called``: all that is known is that it is called in an evaluation), or result of code ``unseen``.
@@ -298,6 +300,8 @@ class Args:
 
     def all(self) -> tuple[Value, ...]:
         """Every argument."""
+        if not self.keywords and not self.unpacked:
+            return self.positional
         return (*self.positional, *self.keywords.values(), *(value for _, value in self.unpacked))
 
 

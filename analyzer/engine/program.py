@@ -41,6 +41,7 @@ class Program(Interpreter):
         self.is_over = False
         """Whether all that happens has happened: from then on `of` and `within` look each question up once."""
         self.by_kind: dict[type, list[Any]] = {}
+        self.by_type: dict[type, list[Any]] = {}
         self.by_nest: dict[tuple[type, object], list[Any]] = {}
         self.entries: dict[Site, str] = {}
         self.open_entries: set[Site] = set()
@@ -205,8 +206,15 @@ class Program(Interpreter):
             return (event for event in self.events if isinstance(event, kind))
         known = self.by_kind.get(kind)
         if known is None:
-            known = self.by_kind[kind] = [event for event in self.events if isinstance(event, kind)]
+            known = self.by_kind[kind] = self._of_kind(kind)
         return iter(known)
+
+    def _of_kind(self, kind: type[E]) -> list[E]:
+        if not self.by_type:
+            for event in self.events:
+                self.by_type.setdefault(type(event), []).append(event)
+        found = [events for each, events in self.by_type.items() if issubclass(each, kind)]
+        return found[0] if len(found) == 1 else [event for event in self.events if found and isinstance(event, kind)]
 
     def within(self, kind: type[E], loops: tuple[Loop, ...]) -> Iterator[E]:
         """The events of one kind that happen inside these loops."""

@@ -8,13 +8,15 @@ from collections.abc import Collection
 
 from analyzer.engine.trace import Site
 from analyzer.findings import Skipped, Span
-from analyzer.nesting import too_deep
+from analyzer.nesting import decode, too_deep
 from analyzer.project import Project
 from analyzer.syntax import ir, native
 from analyzer.syntax.alike import alike
 from analyzer.syntax.later import cst
 from analyzer.syntax.places import Places, places
 
+MAX_PLACES = 6
+"""Python's tree of a file takes fifty times the memory of its text."""
 MAX_TREES = 12
 """A LibCST tree takes a hundred times the memory of its text."""
 Tree = tuple["cst.Module", "list[cst.CSTNode]"]
@@ -32,6 +34,7 @@ class Sources:
         self.units: dict[str, ir.Unit | None] = {}
         self.skipped: dict[str, Skipped] = {}
         self._trees: dict[str, Tree] = {}
+        self._known_places: dict[str, Places] = {}
         self._agreed: set[str] = set()
         self.called: dict[str, frozenset[str]] = {}
         """What each file calls through its imports, once somebody asked."""
@@ -101,9 +104,15 @@ class Sources:
         by_node = spans(module, path, {nodes[number] for number in numbers})
         return {number: by_node[nodes[number]] for number in numbers if nodes[number] in by_node}
 
+    def lines(self, path: str) -> list[str]:
+        """The lines of a file that can be decoded."""
+        return decode(self.project.read(path) or b"").splitlines()
+
     def _places(self, path: str) -> Places | None:
         source = self.project.read(path) if path not in self._by_libcst else None
-        return None if source is None else places(source)
+        if source is None:
+            return None
+        return self._known_places.get(path) or places(source)
 
     def _keep(self, path: str, tree: Tree) -> Tree:
         while len(self._trees) >= MAX_TREES:
@@ -119,9 +128,12 @@ class Sources:
         if reason := too_deep(source):
             self.skipped[path] = Skipped(path, reason)
             return None
-        unit = native.lowered(source, path)
-        if unit is not None:
-            return unit
+        numbered = native.numbered(source, path)
+        if numbered is not None:
+            while len(self._known_places) >= MAX_PLACES:
+                del self._known_places[next(iter(self._known_places))]
+            self._known_places[path] = Places(numbered[1], source)
+            return numbered[0]
         made = self._parsed(path, source)
         if made is None:
             return None

@@ -84,6 +84,13 @@ class State:
         mine, below = self.held.get(obj, _NONE), self.base.by_object.get(obj, _NONE)
         return list(({**below, **mine} if below else mine).items())
 
+    def values(self, obj: object) -> Collection[Value]:
+        """What the fields of an object hold."""
+        mine, below = self.held.get(obj), self.base.by_object.get(obj)
+        if mine is None:
+            return below.values() if below is not None else ()
+        return {**below, **mine}.values() if below else mine.values()
+
     def objects_with(self, name: str) -> list[object]:
         """The objects that have a field of a name, those of finished modules aside."""
         return [obj for obj, fields in self.held.items() if name in fields]

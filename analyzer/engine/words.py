@@ -5,6 +5,8 @@ Asked of the IR, so that a file which ends without a finding is never parsed int
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Site
 from analyzer.syntax import ir
@@ -12,22 +14,15 @@ from analyzer.syntax.scope import walk
 
 
 class Words:
-    """The nodes of the files of one program by number, each file indexed at the first question."""
+    """The nodes of the files of one program by number."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self.nodes: dict[str, dict[int, ir.Expr | ir.Stmt]] = {}
 
     def node(self, site: Site) -> ir.Expr | ir.Stmt | None:
         """The IR node of a site."""
-        known = self.nodes.get(site.path)
-        if known is None:
-            known = self.nodes[site.path] = {}
-            unit = self.program.unit(site.path)
-            for node in walk(unit.body, True) if unit is not None else ():
-                if isinstance(node, (ir.Expr, ir.Stmt)):
-                    known.setdefault(node.at, node)  # a part may share the number of its whole, which comes first
-        return known.get(site.at)
+        unit = self.program.unit(site.path)
+        return _numbered(unit).get(site.at) if unit is not None else None
 
     def of(self, site: Site) -> str:
         """The names and literals of an expression; of an ``if``, of its test; in a fixed order."""
@@ -35,6 +30,16 @@ class Words:
         if isinstance(node, (ir.If, ir.While)):
             node = node.test
         return spelled(node) if isinstance(node, ir.Expr) else ""
+
+
+@lru_cache(maxsize=16)
+def _numbered(unit: ir.Unit) -> dict[int, ir.Expr | ir.Stmt]:
+    """The nodes of a file by number."""
+    known: dict[int, ir.Expr | ir.Stmt] = {}
+    for node in walk(unit.body, True):
+        if isinstance(node, (ir.Expr, ir.Stmt)):
+            known.setdefault(node.at, node)  # a part may share the number of its whole, which comes first
+    return known
 
 
 def spelled(node: ir.Expr) -> str:

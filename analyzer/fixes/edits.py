@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -58,16 +58,19 @@ _POSTFIX = (".", "[", "(")
 
 
 def resolve(
-    edits: Sequence[SymbolicEdit], module: cst.Module, path: str, node_of: Callable[[int], cst.CSTNode]
+    edits: Sequence[SymbolicEdit],
+    module: cst.Module,
+    node_of: Callable[[int], cst.CSTNode],
+    spans_of: Callable[[Collection[int]], Mapping[int, Span]],
+    lines: Callable[[], list[str]],
 ) -> tuple[Edit, ...]:
-    """The edits with their positions. A line end in a text is ``\\n``: `analyzer.fixes.apply` writes the file's own."""
-    from analyzer.positions import lines, spans  # needs LibCST, which a run without fixes does not
-
-    places = spans(module, path, {node_of(edit.node_id) for edit in edits})
-    text = lines(module) if any(isinstance(edit, InsertStatement) for edit in edits) else []
+    """The edits with their positions, which `spans_of` knows, among the `lines` of the file. A line end in a text is
+    ``\\n``: `analyzer.fixes.apply` writes the file's own."""
+    places = spans_of({edit.node_id for edit in edits})
+    text = lines() if any(isinstance(edit, InsertStatement) for edit in edits) else []
     result: list[Edit] = []
     for edit in edits:
-        span = places[node_of(edit.node_id)]
+        span = places[edit.node_id]
         if isinstance(edit, InsertStatement):
             result.append(_statement(edit, span, text))
         else:

@@ -78,16 +78,22 @@ class Knowledge:
     owners: dict[str, Framework | None] = field(default_factory=dict)
     any_pattern: re.Pattern[str] = field(init=False)
     """All patterns at once: most names match none."""
+    by_start: tuple[tuple[str, Row], ...] = field(init=False)
+    """The patterns by the plain text they begin with: translating one costs more than asking it."""
 
     def __post_init__(self) -> None:
         every = "|".join(fnmatch.translate(row.name) for row in self.patterns)
+        starts = tuple((_SPECIAL.split(row.name, maxsplit=1)[0], row) for row in self.patterns)
+        object.__setattr__(self, "by_start", starts)
         object.__setattr__(self, "any_pattern", re.compile(every or r"\Z."))
 
     def row(self, name: str) -> Row | None:
         """The row for a name, if any."""
-        if name not in self.found:
-            self.found[name] = self.exact.get(name) or self._by_pattern(name)
-        return self.found[name]
+        try:
+            return self.found[name]
+        except KeyError:
+            row = self.found[name] = self.exact.get(name) or self._by_pattern(name)
+            return row
 
     def framework(self, name: str) -> Framework | None:
         """The framework that has a base class of this qualified name, if any."""
@@ -98,10 +104,12 @@ class Knowledge:
     def _by_pattern(self, name: str) -> Row | None:
         if not self.any_pattern.match(name):
             return None
-        matching = [row for row in self.patterns if fnmatch.fnmatchcase(name, row.name)]
+        starting = [row for start, row in self.by_start if name.startswith(start)]
+        matching = [row for row in starting if fnmatch.fnmatchcase(name, row.name)]
         return max(matching, key=lambda row: len(row.name), default=None)
 
 
+_SPECIAL = re.compile(r"[*?\[]")
 _LISTS = ("params", "random", "effects", "runs")
 _FIELDS = {item.name for item in fields(Row)}
 

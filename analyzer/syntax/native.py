@@ -28,11 +28,17 @@ _OPS: dict[type, str] = {
 
 def lowered(source: bytes, path: str) -> ir.Unit | None:
     """The IR of a file; None where Python's parser does not take it. The source must not be too deep to parse."""
+    made = numbered(source, path)
+    return None if made is None else made[0]
+
+
+def numbered(source: bytes, path: str) -> tuple[ir.Unit, list[Any]] | None:
+    """The IR of a file with its `nodes`."""
     made = _lowered(source)
     if made is None:
         return None
     body, lowering = made
-    return ir.Unit(path, body, len(lowering.nodes), lowering.names.frozen_uses())
+    return ir.Unit(path, body, len(lowering.nodes), lowering.names.frozen_uses()), lowering.nodes
 
 
 def nodes(source: bytes) -> list[Any] | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 from analyzer.findings import Position, Span
@@ -22,9 +22,13 @@ _LINE_END = re.compile("\r\n|\r|\n")
 class Places:
     """The places of one file's nodes, by number."""
 
-    def __init__(self, nodes: list[Any], text: str) -> None:
+    def __init__(self, nodes: list[Any], source: bytes) -> None:
         self._nodes = nodes
-        self._lines = _LINE_END.split(text)
+        self._source = source
+
+    @cached_property
+    def _lines(self) -> list[str]:
+        return _LINE_END.split(decode(self._source))
 
     def span(self, path: str, at: int) -> Span | None:
         """The span of a node, where it is sure."""
@@ -55,4 +59,4 @@ class Places:
 def places(source: bytes) -> Places | None:
     """The places of a file; None where Python's parser does not take it."""
     nodes = native.nodes(source)
-    return None if nodes is None else Places(nodes, decode(source))
+    return None if nodes is None else Places(nodes, source)

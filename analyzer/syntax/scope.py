@@ -129,12 +129,12 @@ _PARTS: dict[type, Callable[[Any], tuple[Any, ...]]] = {
 def walk(body: tuple[object, ...], into_functions: bool) -> Iterator[object]:
     """Every IR node of a body in no particular order; nested functions, classes and lambdas are yielded, and
     entered only if asked."""
-    work: list[object] = list(body)
+    work: list[Any] = list(body)
     while work:
         node = work.pop()
         kind = type(node)
         if kind is tuple:
-            work.extend(node)  # type: ignore[call-overload]
+            work.extend(node)
             continue
         parts = _PARTS.get(kind)
         if parts is None:

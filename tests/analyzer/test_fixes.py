@@ -7,9 +7,10 @@ import pytest
 
 from analyzer.findings import Confidence, Edit, Evidence, Finding, Fix, Position, Severity, Span
 from analyzer.fixes.apply import apply
-from analyzer.fixes.edits import InsertAfter, InsertStatement, Replace, resolve
+from analyzer.fixes.edits import InsertAfter, InsertStatement, Replace, SymbolicEdit, resolve
 from analyzer.fixes.reconcile import reconcile
 from analyzer.fixes.verify import verify
+from analyzer.positions import spans
 
 
 def _node(module: cst.Module, text: str) -> cst.CSTNode:
@@ -25,6 +26,12 @@ def _node(module: cst.Module, text: str) -> cst.CSTNode:
     return found[0]
 
 
+def _resolved(edit: SymbolicEdit, module: cst.Module, nodes: list[cst.CSTNode]) -> tuple[Edit, ...]:
+    places = spans(module, "x.py", nodes)
+    by_number = {number: places[node] for number, node in enumerate(nodes)}
+    return resolve([edit], module, nodes.__getitem__, lambda _: by_number, module.code.splitlines)
+
+
 @pytest.mark.parametrize(
     ("source", "target", "expected"),
     [
@@ -38,7 +45,7 @@ def _node(module: cst.Module, text: str) -> cst.CSTNode:
 )
 def test_detach_binds_to_the_whole_expression(source: str, target: str, expected: str) -> None:
     module = cst.parse_module(source.encode())
-    edits = resolve([InsertAfter(0, ".detach()")], module, "x.py", lambda _: _node(module, target))
+    edits = _resolved(InsertAfter(0, ".detach()"), module, [_node(module, target)])
     assert expected.encode() == apply(source.encode(), edits)
 
 
@@ -56,7 +63,7 @@ def test_detach_binds_to_the_whole_expression(source: str, target: str, expected
 def test_a_statement_gets_the_line_and_indentation_it_needs(source: str, where: str, expected: str) -> None:
     module = cst.parse_module(source.encode())
     edit = InsertStatement("before" if where == "before" else "after", 0, "z()")
-    edits = resolve([edit], module, "x.py", lambda _: _node(module, "opt.step()"))
+    edits = _resolved(edit, module, [_node(module, "opt.step()")])
     assert expected.encode() == apply(source.encode(), edits)
 
 
@@ -64,7 +71,7 @@ def test_the_source_of_another_node_takes_the_place_of_one() -> None:
     source = b"loss = crit(torch.softmax(a + b, -1), y)\n"
     module = cst.parse_module(source)
     nodes = [_node(module, "torch.softmax(a + b, -1)"), _node(module, "a + b")]
-    edits = resolve([Replace(0, 1)], module, "x.py", nodes.__getitem__)
+    edits = _resolved(Replace(0, 1), module, nodes)
     assert apply(source, edits) in (b"loss = crit((a + b), y)\n", b"loss = crit(a + b, y)\n")
 
 
