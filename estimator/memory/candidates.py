@@ -289,6 +289,7 @@ def _numbers(run: RunConfig, is_training: bool, method: str, *, is_diffusion: bo
         "kv_bytes": _fixed(kv_bytes),
         "has_foreach_step": Choice(False, (False, True)) if is_training else _fixed(False),
         "adapter_copy": Choice(3, (3, 5, 0)) if method in ("lora", "qlora") else _fixed(0),
+        "widens_adapters": Choice(True, (True, False), (False,)) if method in ("lora", "qlora") else _fixed(False),
         "widens_logits": Choice(True, (True, False)) if is_training else _fixed(True),
         "shifts_logits": Choice(False, (False, True), is_even=True) if is_training else _fixed(False),
         "prompt_share": Choice(0.0, (0.0, 1.0)) if run.max_context.is_known or not is_training else _fixed(1.0),
@@ -306,6 +307,11 @@ def _quantization(run: RunConfig, facts: ModelFacts, is_training: bool, method: 
         absent = _fixed(None)
     unknown = _open(absent.typical, *absent.probable, cheapest=("nf4",))
     chosen = _choose(run.quantization, absent, unknown)
+    category = "" if isinstance(run.category.value, Unknown) else run.category.value
+    has_experts = facts.experts > 0 or (facts.is_guessed and category.startswith("moe"))
+    if is_training and has_experts and chosen.typical in ("nf4", "int8"):
+        # bitsandbytes quantises nn.Linear; transformers 5 holds all experts of a layer in one parameter
+        return Choice(chosen.typical, (chosen.typical, None), chosen.cheapest, chosen.is_open)
     if chosen.typical == "nf4" and not chosen.is_open:  # bitsandbytes quantises the scales only where it is asked to
         return Choice("nf4", ("nf4", "nf4-plain"), is_even=True)
     return chosen

@@ -53,7 +53,7 @@ def buckets(setup: Setup) -> Term:
     """DistributedDataParallel keeps a second copy of all gradients unless gradients are views of its buckets."""
     if setup.replicas == 1 or setup.sharding not in ("ddp", "zero1") or not setup.is_training:
         return Term("gradient buckets", 0, 0, "no all-reduce buckets", "")
-    total = setup.trainable_params * setup.weight_bytes
+    total = setup.trainable_params * setup.trained_bytes
     if setup.sharding == "zero1":
         total = min(_BUCKET_ELEMENTS, setup.trainable_params) * setup.compute_bytes
     return Term(

@@ -56,6 +56,7 @@ class Setup:
     shifts_logits: bool  # transformers copied logits to shift them, before its losses shifted the labels instead
     adapter_copy: int  # bytes per element of a LoRA target's input: a dropout's result and mask, 0 where it is shared
     keeps_scores: bool  # torch before 1.11 kept the input of log_softmax beside its result (pytorch#65242)
+    widens_adapters: bool  # peft makes LoRA's matrices fp32 beside 16-bit weights (autocast_adapter_dtype)
     widens_logits: bool  # transformers' losses cast 16-bit logits to fp32, a plain cross_entropy does not
     is_activation_fused: bool  # tanh GELU: one kernel in torch, seven operations in transformers' "gelu_new"
     repeats_keys: bool  # keys and values are written out once per query head (transformers' repeat_kv)
@@ -84,6 +85,11 @@ class Setup:
     def weight_bytes(self) -> float:
         """Bytes of one unquantised parameter."""
         return 4.0 if self.is_amp or self.precision == "fp32" else 2.0
+
+    @property
+    def trained_bytes(self) -> float:
+        """Bytes of one trained parameter."""
+        return 4.0 if self.widens_adapters and self.method in ("lora", "qlora") else self.weight_bytes
 
     @property
     def compute_bytes(self) -> int:

@@ -53,7 +53,7 @@ def weights(setup: Setup) -> Term:
     total = setup.block_params * per_block + setup.embedding_params * setup.weight_bytes
     total /= weight_sharding(setup)
     if setup.method in ADAPTERS and setup.is_training:
-        total += setup.trainable_params * setup.weight_bytes / weight_sharding(setup)
+        total += setup.trainable_params * setup.trained_bytes / weight_sharding(setup)
     total += 2 * setup.companions
     formula = (
         f"{setup.block_params:,} in layers x {per_block:g} B + {setup.embedding_params:,} x {setup.weight_bytes:g} B"
@@ -71,13 +71,13 @@ def gradient_bytes(setup: Setup) -> float:
     """Bytes of all gradients on one device once backward has ended."""
     if setup.steps_in_backward or setup.optimizer == "lomo":
         return 0.0
-    return setup.trainable_params * setup.weight_bytes / gradient_sharding(setup)
+    return setup.trainable_params * setup.trained_bytes / gradient_sharding(setup)
 
 
 def gradients(setup: Setup) -> Term:
     """One gradient per trainable parameter, in the parameter's dtype."""
     total = int(gradient_bytes(setup))
-    formula = f"{setup.trainable_params:,} trainable x {setup.weight_bytes:g} B"
+    formula = f"{setup.trainable_params:,} trainable x {setup.trained_bytes:g} B"
     if gradient_sharding(setup) > 1:
         formula += f", over {gradient_sharding(setup)} ranks"
     is_moved = setup.offload in ("optimizer", "both")  # ZeRO-Offload moves them to the host as they appear
@@ -112,7 +112,7 @@ def optimizer_state(setup: Setup) -> Term:
 def state_bytes_per_param(setup: Setup) -> float:
     """Bytes of optimizer state (and fp32 master copy) per trainable parameter."""
     unit, count = STATE_BYTES[setup.optimizer]
-    dtype = 4.0 if setup.has_master else setup.weight_bytes
+    dtype = 4.0 if setup.has_master else setup.trained_bytes
     return (count * dtype if unit == "dtype" else count) + (4.0 if setup.has_master else 0.0)
 
 
@@ -129,5 +129,5 @@ def step_temporaries(setup: Setup) -> Term:
         return Term("optimizer temporaries", total, 0, "fp32 gradients of this rank's partition", "DeepSpeed ZeRO step")
     if not setup.has_foreach_step:
         return Term("optimizer temporaries", 0, 0, "a fused step updates in place", "torch.optim fused kernels")
-    total = int(setup.trainable_params * setup.weight_bytes / state_sharding(setup))
+    total = int(setup.trainable_params * setup.trained_bytes / state_sharding(setup))
     return Term("optimizer temporaries", total, 0, "one list of the parameters' size", "torch.optim foreach kernels")

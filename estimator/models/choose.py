@@ -75,7 +75,8 @@ def _public(run: RunConfig, name: str | None) -> ModelChoice:
     if size is None or (run.image_size.is_known and not is_pixels):
         return ModelChoice((), name, size, "", _unknown_model(name, run))
     source = f"size from {run.params.origin}; shape like public models of that size"
-    near = transformers_near(size) if is_pixels else decoders_near(size)
+    publisher = (name or "").lower().partition("/")[0]
+    near = transformers_near(size) if is_pixels else decoders_near(size, publisher=publisher)
     return ModelChoice(tuple(replace(item, id=name) for item in near), name, size, source)
 
 

@@ -192,13 +192,22 @@ def nearest_models(name: str, limit: int = 3) -> list[str]:
     return [short[item] for item in close]
 
 
-def decoders_near(params: int, limit: int = 8) -> list[ModelFacts]:
-    """Dense public decoders closest in size, scaled to `params`: what a model of that size plausibly looks like."""
+_KIN = 6.0
+"""How many times larger or smaller a model of the same publisher may be to tell more than a stranger of the size."""
+
+
+def decoders_near(params: int, limit: int = 8, publisher: str = "") -> list[ModelFacts]:
+    """Dense public decoders closest in size, scaled to `params`: what a model of that size plausibly looks like. First
+    those of the same publisher, whose models share vocabulary and proportions."""
     known = [facts for row in rows("models", _REQUIRED) if (facts := _facts(row)) is not None]
     dense = [facts for facts in known if facts.kind == "decoder" and not facts.experts]
-    dense.sort(
-        key=lambda facts: abs(facts.params / params - 1) if facts.params > params else abs(params / facts.params - 1)
-    )
+
+    def strangeness(facts: ModelFacts) -> tuple[bool, float]:
+        ratio = max(facts.params / params, params / facts.params)
+        is_kin = bool(publisher) and (facts.id or "").lower().startswith(f"{publisher}/") and ratio < _KIN
+        return not is_kin, ratio
+
+    dense.sort(key=strangeness)
     shapes: dict[tuple[int, int, int, int], ModelFacts] = {}
     for facts in dense:
         shapes.setdefault((facts.layers, facts.hidden, facts.ffn, facts.vocab), facts)

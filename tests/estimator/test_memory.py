@@ -92,7 +92,7 @@ def test_grouped_queries_shrink_the_cache() -> None:
 def test_nf4_weights_are_about_half_a_byte_and_embeddings_stay() -> None:
     one = setup(method="qlora", quantization="nf4", precision="pure-bf16", lora_rank=8)
     quantised = (PARAMS - 2 * 32000 * 4096) * (0.5 + 0.5 / 32)
-    adapters = one.trainable_params * 2
+    adapters = one.trainable_params * 4  # peft makes them fp32
     assert weights.weights(one).num_bytes == int(quantised + 2 * 32000 * 4096 * 2 + adapters)
 
 
