@@ -75,7 +75,7 @@ def choices(run: RunConfig, readings: tuple[ModelFacts, ...]) -> Choices:
         "task": _fixed(task),
         "method": _possible_methods(run, method, is_training),
         **_shape(run, readings[0], is_training),
-        **_numbers(run, is_training, method, is_diffusion=readings[0].kind == "dit"),
+        **_numbers(run, is_training, method, readings[0]),
         "quantization": _quantization(run, readings[0], is_training, method),
         **_parallel(run, world),
         **_switches(run, is_training, method),
@@ -269,13 +269,15 @@ def _image_tokens(run: RunConfig, facts: ModelFacts) -> Choice:
     return _fixed(counts[0]) if run.image_size.is_known and facts.patch else _open(*counts)
 
 
-def _numbers(run: RunConfig, is_training: bool, method: str, *, is_diffusion: bool) -> Choices:
-    is_adapter = method in ADAPTERS
+def _numbers(run: RunConfig, is_training: bool, method: str, facts: ModelFacts) -> Choices:
+    is_adapter, is_tied = method in ADAPTERS, facts.is_tied and facts.kind == "decoder"
     if not is_training or is_adapter:
         precision = _open("pure-bf16", cheapest=("fp8",) if not is_training else ())
     else:
         precision = _open("amp-bf16", "pure-bf16", "fp32")
-        if is_diffusion:  # whose scripts hold the trained network in fp32 (diffusers) or in 16 bits (finetrainers)
+        if (
+            facts.kind == "dit"
+        ):  # whose scripts hold the trained network in fp32 (diffusers) or in 16 bits (finetrainers)
             precision = replace(precision, probable=("amp-bf16", "pure-bf16"), is_even=True)
     optimizer = _open("adamw", cheapest=("sgd",)) if is_training else _fixed("sgd")
     kv = {"fp32": 4.0, "fp16": 2.0, "bf16": 2.0, "fp8": 1.0, "int8": 1.0, "int4": 0.5}
@@ -290,6 +292,7 @@ def _numbers(run: RunConfig, is_training: bool, method: str, *, is_diffusion: bo
         "has_foreach_step": Choice(False, (False, True)) if is_training else _fixed(False),
         "adapter_copy": Choice(3, (3, 5, 0)) if method in ("lora", "qlora") else _fixed(0),
         "widens_adapters": Choice(True, (True, False), (False,)) if method in ("lora", "qlora") else _fixed(False),
+        "unties": Choice(False, (False, True)) if is_training and is_tied else _fixed(False),
         "widens_logits": Choice(True, (True, False)) if is_training else _fixed(True),
         "shifts_logits": Choice(False, (False, True), is_even=True) if is_training else _fixed(False),
         "prompt_share": Choice(0.0, (0.0, 1.0)) if run.max_context.is_known or not is_training else _fixed(1.0),
@@ -345,13 +348,22 @@ def _parallel(run: RunConfig, world: int) -> Choices:
         "tp": _fixed(tp),
         "pp": _fixed(pp),
         "cp": _fixed(cp),
-        "sp": _fixed(tp if _degree(run.sp_degree) > 1 else 1),
+        "sp": _sequence_parallel(run, tp),
         "replicas": _fixed(replicas),
         "shards": _fixed(shards),
         "sharding": _choose(run.sharding, guess, guess),
         "grad_accum": _choose(run.grad_accum, _fixed(1), _open(1, 2)),
         "offload": _choose(run.offload, _fixed("none"), _open("none", cheapest=("optimizer", "both"))),
     }
+
+
+def _sequence_parallel(run: RunConfig, tp: int) -> Choice:
+    """Over how many ranks norms and residual stream are spread: over those of the tensor parallelism where FSDP goes
+    with it (torchtitan), in Megatron where it is asked to (``--sequence-parallel``), in transformers never."""
+    if tp == 1 or run.sp_degree.is_known:
+        return _fixed(tp if _degree(run.sp_degree) > 1 else 1)
+    is_titan = run.sharding.is_known and run.sharding.value == "fsdp"
+    return Choice(tp, (tp,) if is_titan else (tp, 1), (tp,), is_even=not is_titan)
 
 
 def _switches(run: RunConfig, is_training: bool, method: str) -> Choices:

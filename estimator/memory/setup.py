@@ -57,6 +57,7 @@ class Setup:
     adapter_copy: int  # bytes per element of a LoRA target's input: a dropout's result and mask, 0 where it is shared
     keeps_scores: bool  # torch before 1.11 kept the input of log_softmax beside its result (pytorch#65242)
     widens_adapters: bool  # peft makes LoRA's matrices fp32 beside 16-bit weights (autocast_adapter_dtype)
+    unties: bool  # frameworks that load a tied embedding and its head as two matrices (litgpt's finetuning)
     widens_logits: bool  # transformers' losses cast 16-bit logits to fp32, a plain cross_entropy does not
     is_activation_fused: bool  # tanh GELU: one kernel in torch, seven operations in transformers' "gelu_new"
     repeats_keys: bool  # keys and values are written out once per query head (transformers' repeat_kv)
@@ -137,8 +138,8 @@ class Setup:
     @property
     def embedding_params(self) -> int:
         """Embedding and head on the fullest device (with a pipeline, the first and last stage hold one each)."""
-        whole = self.facts.embedding_params
-        return (whole if self.pp == 1 or self.facts.is_tied else whole // 2) // self.tp
+        whole, copies = self.facts.embedding_params, 2 if self.unties else 1
+        return (whole * copies if self.pp == 1 or self.facts.is_tied else whole // 2) // self.tp
 
     @property
     def head_params(self) -> int:

@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 
 from estimator.api import Estimate, RunConfig, estimate
 from estimator.memory import activations, candidates, generation, weights
+from estimator.memory.interval import floor_bytes
 from estimator.memory.setup import Setup
 from estimator.memory.timeline import peak, timeline
 from estimator.models.choose import choose_model
+from estimator.runconfig import UNSET
 from estimator.sourced import Origin
 from estimator.units import GIB
 
@@ -202,3 +204,16 @@ def test_a_larger_batch_never_needs_less(document: dict[str, Any]) -> None:
     assert small.floor <= large.floor
     assert small.point <= large.point
     assert small.high <= large.high
+
+
+def test_the_floor_of_tensor_parallel_training_spreads_the_residual_stream() -> None:
+    """Nobody wrote whether the sequence is parallel too: torchtitan always does it, so such a run is not blocked."""
+    words = {"model": "meta-llama/Llama-3.1-70B", "task": "train", "micro_batch": 16, "seq_len": 8192, "tp_degree": 8,
+             "sharding": "fsdp", "sharding_degree": 32, "num_gpus": 256, "grad_checkpointing": "full",
+             "precision": "amp-bf16", "optimizer": "adamw", "method": "full"}  # fmt: skip
+    run = RunConfig.from_document(words, Origin("test"))
+    found = candidates.choices(run, choose_model(run).readings)
+    start = candidates.typical(found, "")
+    assert candidates.cheapest(start, found, floor_bytes).sp == 8
+    megatron = candidates.choices(replace(run, sharding=UNSET), choose_model(run).readings)
+    assert (megatron["sp"].probable, megatron["sp"].cheapest) == ((8, 1), (8,))
