@@ -3,28 +3,20 @@
 from __future__ import annotations
 
 import csv
-import importlib
-import sys
 from collections.abc import Collection
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from analyzer.toml import parse_toml
+
 _DATA = Path(__file__).with_name("data")
-_TOML = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
 
 
 @cache
 def document(name: str) -> dict[str, Any]:
     """``data/NAME.toml``. Raises ValueError where it is not TOML."""
-    found: dict[str, Any] = _TOML.loads((_DATA / f"{name}.toml").read_text("utf-8"))
-    return found
-
-
-def parse_toml(text: str) -> dict[str, Any]:
-    """TOML as a mapping. Raises ValueError where it is not TOML."""
-    found: dict[str, Any] = _TOML.loads(text)
-    return found
+    return parse_toml((_DATA / f"{name}.toml").read_text("utf-8"))
 
 
 @cache

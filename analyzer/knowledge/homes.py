@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import importlib
 import re
-import sys
 from functools import cache, lru_cache
 from importlib import resources
 
-_TOML = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
+from analyzer.toml import parse_toml
 
 
 @cache
 def _rows() -> tuple[tuple[re.Pattern[str], str], ...]:
     text = (resources.files("analyzer.knowledge") / "homes.toml").read_text("utf-8")
-    return tuple((re.compile(row["pattern"]), row["name"]) for row in _TOML.loads(text)["home"])
+    return tuple((re.compile(row["pattern"]), row["name"]) for row in parse_toml(text)["home"])
 
 
 @lru_cache(maxsize=4096)

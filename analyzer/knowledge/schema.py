@@ -8,9 +8,7 @@ of them with ``*``. The exact name wins, then the longest pattern.
 from __future__ import annotations
 
 import fnmatch
-import importlib
 import re
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
@@ -20,8 +18,7 @@ from typing import Any
 from analyzer import extensions
 from analyzer.errors import InputError
 from analyzer.knowledge.ownership import Framework, parse_frameworks
-
-_TOML: Any = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
+from analyzer.toml import parse_toml
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +113,7 @@ _FIELDS = {item.name for item in fields(Row)}
 
 def parse(text: str, place: str) -> list[Row]:
     """The rows of one table; `place` names it in errors. A row may list several names."""
-    return _rows(_TOML.loads(text), place)
+    return _rows(parse_toml(text), place)
 
 
 def _rows(tables: Mapping[str, Any], place: str) -> list[Row]:
@@ -138,7 +135,7 @@ def _tables(package: Any) -> tuple[list[Row], list[Framework]]:
     frameworks: list[Framework] = []
     for item in sorted(resources.files(package).iterdir(), key=lambda item: item.name):
         if item.name.endswith(".toml"):
-            tables = _TOML.loads(item.read_text(encoding="utf-8"))
+            tables = parse_toml(item.read_text(encoding="utf-8"))
             rows += _rows(tables, item.name)
             frameworks += parse_frameworks(tables, item.name)
     return rows, frameworks

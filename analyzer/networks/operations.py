@@ -8,17 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from importlib import import_module, resources
-from sys import version_info
-from typing import Any, TypeVar
+from importlib import resources
+from typing import TypeVar
 
 from analyzer.networks.tape import Tape
 from analyzer.networks.values import Missing, Stuck, Tensor
+from analyzer.toml import parse_toml
 
 Operation = Callable[..., object]
 F = TypeVar("F", bound=Operation)
 OPERATIONS: dict[str, Operation] = {}
-_TOML: Any = import_module("tomllib" if version_info >= (3, 11) else "tomli")
 MAX_ELEMENTS = 1 << 44
 
 
@@ -36,7 +35,7 @@ def operation(*names: str) -> Callable[[F], F]:
 @lru_cache(maxsize=1)
 def _table() -> Mapping[str, frozenset[str]]:
     text = (resources.files("analyzer.networks") / "operations.toml").read_text("utf-8")
-    return {kind: frozenset(names) for kind, names in _TOML.loads(text)["elementwise"].items()}
+    return {kind: frozenset(names) for kind, names in parse_toml(text)["elementwise"].items()}
 
 
 def find(name: str) -> Operation | None:

@@ -7,16 +7,14 @@ object is ever built from a tag.
 from __future__ import annotations
 
 import difflib
-import importlib
 import re
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
 import yaml
 
-_toml: Any = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
+from analyzer.toml import TomlError, parse_toml
 
 MAX_CHARACTERS = 65_536
 MAX_DEPTH = 8
@@ -231,8 +229,8 @@ def _yaml_value(node: yaml.Node, path: str, problems: list[Problem], prefix: str
 
 def _read_toml(text: str, path: str, problems: list[Problem]) -> Section | None:
     try:
-        document = _toml.loads(text)
-    except (_toml.TOMLDecodeError, RecursionError) as error:
+        document = parse_toml(text)
+    except (TomlError, RecursionError) as error:
         line = re.search(r"line (\d+)", str(error))
         problems.append(Problem(path, int(line[1]) if line else 0, f"{error}; the defaults hold"))
         return None

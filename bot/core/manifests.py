@@ -1,4 +1,4 @@
-"""What can be said of a Kubernetes object before it is read. The web process imports this: no engine behind it."""
+"""What can be said of a Kubernetes object before anybody reads it. The web process imports this: no engine here."""
 
 from __future__ import annotations
 

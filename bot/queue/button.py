@@ -51,17 +51,7 @@ def _answer(
     if command is None:
         _review_again(room, intent, pull, delivery)
         return None
-    desk = Desk(
-        room=room,
-        gateway=gateway,
-        installation_id=intent.installation_id,
-        repo_id=intent.repo_id,
-        full_name=intent.full_name,
-        pull=pull,
-        sender=intent.sender,
-        delivery=delivery,
-        place=place,
-    )
+    desk = Desk.of(room, gateway, intent, pull, sender=intent.sender, delivery=delivery, place=place)
     if intent.button == _CHANGES_THE_BRANCH and pull.head_sha != intent.head_sha and desk.noted() is None:
         return moved_text(intent.head_sha, pull.head_ref)
     return execute(desk, command)

@@ -137,17 +137,7 @@ def _answer(room: Room, gateway: Gateway, intent: RunCommand, delivery: str, pla
         return too_many_text(_MOST["run"])
     if not isinstance(command, Command):
         return explain_mistake(command)
-    desk = Desk(
-        room=room,
-        gateway=gateway,
-        installation_id=intent.installation_id,
-        repo_id=intent.repo_id,
-        full_name=intent.full_name,
-        pull=pull,
-        sender=intent.author,
-        delivery=delivery,
-        place=place,
-    )
+    desk = Desk.of(room, gateway, intent, pull, sender=intent.author, delivery=delivery, place=place)
     return execute(desk, command, _thread(gateway, intent.thread))
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from bot.github.gateway import Gateway
 from bot.github.pulls import PullInfo
+from bot.intents import Repository
 from bot.queue.room import Room
 from bot.render import limits
 from bot.store import DAY
@@ -47,6 +48,31 @@ class Desk:
     sender: str
     delivery: str
     place: AnswerPlace
+
+    @classmethod
+    def of(
+        cls,
+        room: Room,
+        gateway: Gateway,
+        asked: Repository,
+        pull: PullInfo,
+        *,
+        sender: str,
+        delivery: str,
+        place: AnswerPlace,
+    ) -> Desk:
+        """In the repository that `asked` names."""
+        return cls(
+            room=room,
+            gateway=gateway,
+            installation_id=asked.installation_id,
+            repo_id=asked.repo_id,
+            full_name=asked.full_name,
+            pull=pull,
+            sender=sender,
+            delivery=delivery,
+            place=place,
+        )
 
     def note(self, sha: str, text: str) -> None:
         """What to answer once the head is `sha`: for a job that dies between the two and is run again."""

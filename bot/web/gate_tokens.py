@@ -21,19 +21,17 @@ from __future__ import annotations
 import datetime
 import hashlib
 import hmac
-import importlib
 import logging
 import re
-import sys
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from analyzer.toml import TomlError, parse_toml
 from bot.errors import InputError
 
-_toml: Any = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
 _log = logging.getLogger("preflight.gate")
 FILE = "PREFLIGHT_GATE_TOKENS_FILE"
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -119,8 +117,8 @@ def _is_valid(token: Token, today: datetime.date) -> bool:
 def parse(text: str) -> tuple[Token, ...]:
     """The entries. Raises `InputError` naming the entry: one that is wrong must not be half believed."""
     try:
-        document = _toml.loads(text)
-    except (_toml.TOMLDecodeError, RecursionError) as error:
+        document = parse_toml(text)
+    except (TomlError, RecursionError) as error:
         raise InputError(f"not TOML: {error}") from None
     entries = document.get("token", [])
     if not isinstance(entries, list) or document.keys() - {"token"}:

@@ -17,7 +17,7 @@ import redis
 from flask import Blueprint, Response, jsonify, request
 from werkzeug.exceptions import RequestEntityTooLarge
 
-from bot import intents
+from bot import deliveries
 from bot.errors import InputError
 from bot.intents import Ignore, Intent
 from bot.queue.claims import AlreadyAccepted, BeingAccepted, is_delivery_id
@@ -82,7 +82,7 @@ def _count(meter: Meter, answer: Answer, seconds: float) -> None:
     response, status = answer
     outcome = _OUTCOMES.get(status) or str((response.get_json(silent=True) or {}).get("message"))
     event = request.headers.get("X-GitHub-Event", "") if status in (200, 202, 503) else "unknown"
-    meter.count("preflight_deliveries", event=event if event in intents.EVENTS else "other", outcome=outcome)
+    meter.count("preflight_deliveries", event=event if event in deliveries.EVENTS else "other", outcome=outcome)
     meter.observe("preflight_delivery_seconds", seconds)
     meter.keep_flushing()
 
@@ -118,7 +118,7 @@ class _Receiver:
             payload = json.loads(body)
             if not isinstance(payload, dict):
                 raise InputError("payload: not a JSON object")
-            intent = intents.read(event, payload, self._settings.app_id)
+            intent = deliveries.read(event, payload, self._settings.app_id)
         except (ValueError, RecursionError):
             return _say(400, "body is not JSON")
         except InputError as error:

@@ -7,9 +7,9 @@ import csv
 import sys
 from collections.abc import Sequence
 
+from analyzer.toml import parse_toml
 from estimator.calibration.compare import PAGE, cases, page
 from estimator.calibration.variants import CASES, COLUMNS, DEPTHS, MOMENTS, TRACES, VARIANTS
-from estimator.tables import parse_toml
 
 
 def _trace(words: Sequence[str]) -> None:

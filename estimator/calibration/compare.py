@@ -9,6 +9,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from analyzer.toml import parse_toml
 from estimator.calibration.variants import CASES, DEPTHS, RANK, TRACES, VARIANTS, Variant
 from estimator.memory import candidates
 from estimator.memory.setup import Setup
@@ -16,7 +17,6 @@ from estimator.memory.timeline import timeline
 from estimator.models.choose import choose_model
 from estimator.runconfig import RunConfig
 from estimator.sourced import Origin
-from estimator.tables import parse_toml
 from estimator.units import GIB
 
 PAGE = Path(__file__).parents[2] / "docs" / "calibration.md"

@@ -15,8 +15,8 @@ from typing import Any
 import yaml
 
 from analyzer.errors import PreflightError
+from analyzer.toml import parse_toml
 from estimator.sourced import Origin
-from estimator.tables import parse_toml
 
 MAX_BYTES = 512 * 1024
 MAX_DOCUMENTS = 50

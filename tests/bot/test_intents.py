@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bot import intents
+from bot import deliveries, intents
 from bot.errors import InputError
 from bot.intents import (
     CheckPush,
@@ -57,7 +57,7 @@ def comment(body: str, **changes: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("action", ["opened", "reopened", "ready_for_review", "synchronize"])
 def test_a_new_head_is_reviewed_even_when_the_fork_is_gone(action: str) -> None:
     expected = ReviewPull(installation_id=7, repo_id=9, full_name="o/r", number=3, head_sha=SHA, reason=action)
-    assert expected == intents.read("pull_request", pull(action))
+    assert expected == deliveries.read("pull_request", pull(action))
 
 
 CASES: list[tuple[str, dict[str, Any], type[Any]]] = [
@@ -97,42 +97,42 @@ CASES: list[tuple[str, dict[str, Any], type[Any]]] = [
 
 @pytest.mark.parametrize(("event", "payload", "kind"), CASES)
 def test_events_become_intents_that_survive_json(event: str, payload: dict[str, Any], kind: type[Any]) -> None:
-    intent = intents.read(event, payload)
+    intent = deliveries.read(event, payload)
     assert kind is type(intent)
     assert intent == intents.from_json(json.loads(json.dumps(intents.to_json(intent))))
 
 
 def test_only_the_command_line_of_a_comment_travels() -> None:
-    intent = intents.read("issue_comment", comment("secret words\r\n\r\n/preflight estimate A100 \r\nmore"))
+    intent = deliveries.read("issue_comment", comment("secret words\r\n\r\n/preflight estimate A100 \r\nmore"))
     assert isinstance(intent, RunCommand)
     assert intent.body == "/preflight estimate A100"
 
 
 def test_a_command_in_a_thread_knows_where_the_thread_begins() -> None:
-    first = intents.read("pull_request_review_comment", line_comment("/preflight help"))
-    reply = intents.read("pull_request_review_comment", line_comment("/preflight help", in_reply_to_id=4))
+    first = deliveries.read("pull_request_review_comment", line_comment("/preflight help"))
+    reply = deliveries.read("pull_request_review_comment", line_comment("/preflight help", in_reply_to_id=4))
     assert isinstance(first, RunCommand)
     assert isinstance(reply, RunCommand)
     assert (first.thread, reply.thread, reply.comment_id) == (6, 4, 6)
 
 
 def test_a_job_that_an_older_version_queued_still_runs() -> None:
-    document = intents.to_json(intents.read("issue_comment", comment("/preflight help")))
+    document = intents.to_json(deliveries.read("issue_comment", comment("/preflight help")))
     assert document.pop("thread") == 0
-    assert intents.from_json(document) == intents.read("issue_comment", comment("/preflight help"))
+    assert intents.from_json(document) == deliveries.read("issue_comment", comment("/preflight help"))
 
 
 def test_bots_give_no_commands() -> None:
     payload = comment("/preflight help")
     payload["comment"]["user"]["type"] = "Bot"
-    assert isinstance(intents.read("issue_comment", payload), Ignore)
+    assert isinstance(deliveries.read("issue_comment", payload), Ignore)
 
 
 def test_a_rerun_of_another_apps_check_is_ignored() -> None:
     run = {"id": 4, "name": "preflight/code", "head_sha": SHA, "external_id": "x", "app": {"id": 1}}
     payload = {"action": "rerequested", "check_run": run, **PLACE}
-    assert isinstance(intents.read("check_run", payload, app_id=1), Rerun)
-    assert isinstance(intents.read("check_run", payload, app_id=2), Ignore)
+    assert isinstance(deliveries.read("check_run", payload, app_id=1), Rerun)
+    assert isinstance(deliveries.read("check_run", payload, app_id=2), Ignore)
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_a_malformed_payload_names_the_key(path: str, value: object) -> None:
         place = place[key]
     place[last] = value
     with pytest.raises(InputError, match=path.split(".")[0]):
-        intents.read("pull_request", payload)
+        deliveries.read("pull_request", payload)
 
 
 def test_a_job_that_we_did_not_write_is_refused() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import yaml
 
-from bot import intents
+from bot import deliveries
 from bot.github.auth import PERMISSIONS
 
 ROOT = Path(__file__).parents[3]
@@ -56,7 +56,7 @@ def test_permissions_are_what_the_calls_need() -> None:
 
 
 def test_events_are_what_the_intents_read() -> None:
-    assert set(MANIFEST["default_events"]) == set(intents._READERS) - ALWAYS_SENT
+    assert set(MANIFEST["default_events"]) == set(deliveries.EVENTS) - ALWAYS_SENT
 
 
 def test_manifest_holds_what_github_requires() -> None:

@@ -16,7 +16,7 @@ import pytest
 import redis
 import requests
 
-from bot import intents
+from bot import deliveries
 from bot.intents import Intent
 from bot.queue.claims import AlreadyAccepted, BeingAccepted, Claims
 from bot.queue.enqueue import Enqueuer
@@ -127,4 +127,4 @@ def test_two_round_trips_a_delivery(client: redis.Redis, redis_url: str) -> None
 
 
 def _opened() -> Intent:
-    return intents.read("pull_request", json.loads(json.dumps(OPENED)))
+    return deliveries.read("pull_request", json.loads(json.dumps(OPENED)))
