@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from estimator.launch.base import Arg, LaunchConfig, Request, UnreadableLaunch, reader_for
+from estimator.launch.base import Arg, Command, LaunchConfig, Request, UnreadableLaunch, reader_for
 from estimator.launch.places import find_named
 from estimator.resolve.command import table
 from estimator.resolve.recipes import SUFFIXES, recipe_of, starts_recipe
@@ -110,11 +110,17 @@ def launches_of(command: Submitted, request: Request, cwd: str, line: int) -> It
 
 def _with_recipe(launch: LaunchConfig, command: Submitted, request: Request) -> LaunchConfig:
     """An app may write the configuration that the command line names and start it under another name."""
-    if not starts_recipe(launch.command) or recipe_of(request.files, launch.command, launch.path) is not None:
+    if not starts_recipe(launch.command) or _has_recipe(request, launch.command, launch.path):
         return launch
     named = [word for word in command.argv if word.text.endswith(SUFFIXES)]
     given = replace(launch.command, argv=(*launch.command.argv, *named))
-    if not named or recipe_of(request.files, given, request.path) is None:
+    if not named or not _has_recipe(request, given, request.path):
         return launch
     note = f"assumes that {named[0].text} is the configuration it starts"
     return replace(launch, command=given, notes=(*launch.notes, note))
+
+
+def _has_recipe(request: Request, command: Command, near: str) -> bool:
+    """Whether the configuration that a command starts is in the tree."""
+    found = recipe_of(request.files, command, near)
+    return found is not None and not found.missing

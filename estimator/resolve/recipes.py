@@ -7,6 +7,7 @@ it, and combines the facts that no single key decides: precision, method, shardi
 from __future__ import annotations
 
 import fnmatch
+import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -26,6 +27,8 @@ from estimator.vocabulary import word_for_field
 
 SUFFIXES = (".yaml", ".yml", ".json", ".toml")
 _CONFIG_OPTIONS = ("--config", "--config-file", "--job.config-file", "--job.config_file", "-c")
+_HIDDEN = ("model", "micro_batch", "grad_accum", "seq_len", "precision", "optimizer", "method", "grad_checkpointing",
+           "sharding", "offload")  # fmt: skip
 NOT_COUNTED = "not counted: "
 _ADAPTERS = {"lora", "qlora", "other"}
 _STRATEGIES = {
@@ -38,12 +41,14 @@ _STRATEGIES = {
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """A file of a known program, and what the command line sets on top (`given`, by dotted key)."""
+    """A file of a known program, and what the command line sets on top (`given`, by dotted key). `missing` says why
+    the file is not here: then only what is given is known, and no default holds."""
 
     row: Mapping[str, Any]
     root: Node
     given: Mapping[str, Arg]
     script: Arg | None = None
+    missing: str = ""
 
     @property
     def name(self) -> str:
@@ -89,7 +94,25 @@ def recipe_of(files: Files, command: Command, near: str) -> Recipe | None:
         kind = kind_of(root, program) if root is not None else None
         if root is not None and kind is not None:
             return Recipe(kind, root, dict(_overrides(command)), command.script)
-    return _registered(files, dict(_overrides(command)), program)
+    return _registered(files, dict(_overrides(command)), program) or _by_command(command, program)
+
+
+def _by_command(command: Command, program: str) -> Recipe | None:
+    """What the options of a command say by themselves: all of it, or what they override in a file that is elsewhere."""
+    row = next((row for row in table() if row["name"] == program and not row.get("is_registry")), None)
+    if row is None:
+        return None
+    given = dict(_overrides(replace(command, argv=command.words)))  # a launcher may take an option it does not know
+    root = Node(command.words[0].path, command.line, {})
+    words = [command.words[0], command.script, *command.argv]
+    pairs = list(itertools.pairwise(words))
+    named = next((word for before, word in pairs if before.text in _CONFIG_OPTIONS), None)
+    alone = [word for before, word in pairs if word.text.endswith(SUFFIXES) and not before.text.startswith("--")]
+    named = named or next(iter(alone), None)
+    if named is not None:
+        reason = named.unknown or f"{named.text[:80]} is not in the repository"
+        return Recipe(row, root, given, command.script, reason)
+    return Recipe(row, root, given, command.script) if all(key in given for key in row["needs"]) else None
 
 
 def _registered(files: Files, given: Mapping[str, Arg], program: str) -> Recipe | None:
@@ -167,7 +190,7 @@ def enriched(files: Files, launch: LaunchConfig) -> LaunchConfig:
 def with_recipe(files: Files, launch: LaunchConfig, recipe: Recipe) -> LaunchConfig:
     """The launch with what `recipe` says."""
     facts = dict(_facts(recipe))
-    fields = dict(_combined(recipe, facts, files, launch))
+    fields = _whole_fields(recipe, facts, dict(_combined(recipe, facts, files, launch)))
     target, started = launch.target, launch.processes
     devices, nodes = whole(facts.get("devices")), whole(facts.get("num_nodes"))
     if devices is not None:
@@ -177,6 +200,26 @@ def with_recipe(files: Files, launch: LaunchConfig, recipe: Recipe) -> LaunchCon
         target = replace(target, nodes=target.nodes if target.nodes.is_known else nodes)
         started = Processes(per_node=started.per_node, nodes=nodes)
     return replace(launch, target=target, processes=started, recipe=fields, notes=(*launch.notes, *_uncounted(recipe)))
+
+
+def _whole_fields(
+    recipe: Recipe, facts: Mapping[str, Sourced[Any]], fields: dict[str, Sourced[Any]]
+) -> dict[str, Sourced[Any]]:
+    """The fields with what words of FSDP and a file that is elsewhere make of them."""
+    shards = facts.get("fsdp")
+    words = re.findall(r"[a-z_]+", str(shards.value).lower()) if shards is not None else []
+    weaker = {"shard_grad_op": "zero2", "no_shard": "ddp"}
+    spoken = next((Sourced(weaker[word], shards.origin) for word in words if shards and word in weaker), None)
+    spoken = facts.get("reshard") or spoken
+    if spoken is not None and fields["sharding"].value == "fsdp":
+        fields["sharding"] = spoken
+    if shards is not None and "offload" in words and "offload_fsdp" not in facts:
+        fields["offload"] = Sourced("both", shards.origin)
+    if recipe.missing:
+        place = (recipe.script or Arg("", recipe.root.path, recipe.root.line)).origin()
+        hidden: Sourced[Any] = Sourced(Unknown(recipe.missing), place)
+        fields.update({name: hidden for name in _HIDDEN if name not in fields})
+    return fields
 
 
 def _uncounted(recipe: Recipe) -> Iterator[str]:
@@ -212,7 +255,7 @@ def _facts(recipe: Recipe) -> Iterator[tuple[str, Sourced[Any]]]:
         if found is not None:
             seen.add(row["field"])
             yield row["field"], found
-    for row in recipe.row["fields"]:
+    for row in recipe.row["fields"] if not recipe.missing else ():
         if row["field"] not in seen and "default" in row:
             seen.add(row["field"])
             origin = Origin(f"default of {recipe.name}: nothing in the file says", recipe.root.path, 0)
@@ -407,7 +450,10 @@ def _by_devices(recipe: Recipe, facts: Mapping[str, Sourced[Any]]) -> Iterator[t
     started = _by_program(recipe)
     if started is not None:
         yield "sharding", started
-        yield "offload", facts.get("offload_fsdp", Sourced("none", started.origin))
+        if not recipe.missing or "offload_fsdp" in facts or started.value == "none":
+            yield "offload", facts.get("offload_fsdp", Sourced("none", started.origin))
+        return
+    if recipe.missing:
         return
     devices, nodes = whole(facts.get("devices")), whole(facts.get("num_nodes"))
     is_alone = devices is not None and devices.value == 1 and (nodes is None or nodes.value == 1)

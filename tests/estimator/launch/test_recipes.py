@@ -251,3 +251,53 @@ def test_verl_with_another_trainer_is_not_read_as_fsdp() -> None:
     command += " actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=2"
     found = find(Tree({"run.sh": f"#!/bin/bash\n{command}\n"}), ["run.sh"]).launches
     assert all(not launch.run.words()["sharding"].is_known for launch in found)
+
+
+def _typed(command: str, **files: str) -> dict[str, Any]:
+    tree = Tree({"run.sh": f"#!/bin/bash\n{command}\n", **{f"{name}.yaml": text for name, text in files.items()}})
+    (launch,) = find(tree, ["run.sh"]).launches
+    return {name: value.value if value.is_known else None for name, value in launch.run.words().items()}
+
+
+def test_of_a_configuration_that_is_elsewhere_only_what_the_command_overrides_is_known() -> None:
+    run = _typed(
+        "tune run --nproc_per_node 8 full_finetune_distributed --config llama4/maverick tokenizer.max_seq_len=4096 "
+        "batch_size=2 optimizer_in_bwd=True"
+    )
+    assert (run["seq_len"], run["micro_batch"], run["sharding"], run["offload"]) == (4096, 2, "fsdp", None)
+    assert (run["grad_accum"], run["method"], run["precision"], run["model"]) == (None, None, None, None)
+    run = _typed("accelerate launch --num_processes 2 -m axolotl.cli.train elsewhere.yml --micro-batch-size 4")
+    assert (run["micro_batch"], run["seq_len"], run["sharding"]) == (4, None, None)
+
+
+def test_a_run_that_is_all_options_has_the_defaults_of_its_program() -> None:
+    run = _typed(
+        "llamafactory-cli train --stage sft --model_name_or_path gpt2 --finetuning_type full --template default "
+        "--per_device_train_batch_size 3 --bf16 true"
+    )
+    assert (run["model"], run["micro_batch"], run["seq_len"], run["method"]) == ("gpt2", 3, 2048, "full")
+
+
+@pytest.mark.parametrize(
+    ("lines", "sharding", "offload"),
+    [
+        ("fsdp: [full_shard, auto_wrap]\n", "fsdp", "none"),
+        ("fsdp: [shard_grad_op, auto_wrap]\n", "zero2", "none"),
+        ("fsdp: [full_shard, offload]\n", "fsdp", "both"),
+        ("fsdp_version: 2\nfsdp_config: {reshard_after_forward: false, offload_params: true}\n", "zero2", "both"),
+        ("fsdp_version: 2\nfsdp_config: {reshard_after_forward: true}\n", "fsdp", "none"),
+    ],
+)
+def test_what_fsdp_gathers_again(lines: str, sharding: str, offload: str) -> None:
+    text = f"base_model: gpt2\nmicro_batch_size: 1\ndatasets: [{{path: a}}]\n{lines}"
+    run = _typed("axolotl train run.yaml", run=text)
+    assert (run["sharding"], run["offload"]) == (sharding, offload)
+
+
+@pytest.mark.parametrize(
+    ("value", "sharding"), [("false", "zero2"), ("true", "fsdp"), ("SHARD_GRAD_OP", "zero2"), ("FULL_SHARD", "fsdp")]
+)
+def test_accelerate_fsdp_reshards_or_not(value: str, sharding: str) -> None:
+    text = f"distributed_type: FSDP\nnum_processes: 4\nfsdp_config:\n  fsdp_reshard_after_forward: {value}\n"
+    run = _typed("accelerate launch --config_file fsdp.yaml train.py", fsdp=text)
+    assert run["sharding"] == sharding
