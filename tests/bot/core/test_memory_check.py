@@ -8,7 +8,7 @@ import pytest
 
 from bot.core import commands
 from bot.core.commands import Command, CommandContext
-from bot.core.config import Config
+from bot.core.config import Config, load
 from bot.core.ledger import Ledger, Override
 from bot.core.plan import CheckOutcome
 from bot.core.review import Engines, MemoryTree, ReviewInput, review
@@ -124,3 +124,24 @@ def test_an_override_also_passes_a_commit_that_preflight_failed_on() -> None:
     asked = replace(given("t4", Config(on_failure="failure")), ledger=Ledger(overrides=(row,)))
     assert review(asked, Engines(affected=broken)).checks[1].state == "overridden"
     assert review(replace(asked, ledger=Ledger()), Engines(affected=broken)).checks[1].conclusion == "failure"
+
+
+@pytest.mark.parametrize(
+    ("rows", "conclusion"),
+    [
+        ([("research/*", "advisory"), ("prod/*", "block")], "failure"),
+        ([("research/*", "block"), ("prod/*", "warn")], "neutral"),
+        ([("*", "advisory"), ("prod/a.slurm", "block")], "failure"),
+        ([("prod/*", "block"), ("prod/a.slurm", "advisory")], "neutral"),
+    ],
+)
+def test_the_policy_of_the_path_that_cannot_fit_decides(rows: list[tuple[str, str]], conclusion: str) -> None:
+    lines = "".join(f"  - {{match: '{glob}', mode: {{memory: {mode}}}}}\n" for glob, mode in rows)
+    config, problems = load(f"paths:\n{lines}", "x.yml")
+    assert problems == ()
+    files = {"finetune.py": SCRIPT, "prod/a.slurm": SLURM.format("t4"), "research/b.slurm": SLURM.format("h200")}
+    asked = given("t4", config)
+    changed = tuple(ChangedFile(path=path, status="added", patch="@@ -0,0 +1,1 @@\n+x") for path in list(files)[1:])
+    head = MemoryTree({path: text.encode() for path, text in files.items()})
+    plan = review(replace(asked, head=head, snapshot=replace(asked.snapshot, changed_files=changed)))
+    assert (plan.checks[1].conclusion, plan.checks[1].state) == (conclusion, "exceeds")
