@@ -150,7 +150,7 @@ def main() -> None:
     """Print the table and what one installation takes."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.scaling", description=__doc__)
     parser.add_argument("--load", type=Path, required=True, help="numbers of `benchmarks.load --json`")
-    parser.add_argument("--ack-ms", type=float, default=4.5, help="processor time of one delivery in the receiver")
+    parser.add_argument("--ack-ms", type=float, default=2.2, help="processor time of one delivery in the receiver")
     args = parser.parse_args()
     found = json.loads(args.load.read_text(encoding="utf-8"))
     unit = Unit(

@@ -22,6 +22,8 @@ from bot.queue import names
 from bot.settings import WorkerTimes
 from bot.store import Client, Keys
 
+_CLEANING_SECONDS = 60
+
 
 class ForbiddenJob(Exception):
     """Somebody queued a function that is not one of ours."""
@@ -55,12 +57,20 @@ class OnlyOurJob(Job):
         return answer
 
 
+class OurQueue(Queue):
+    """Whoever cleans the registries holds a lock; rq keeps the one of a cleaner that was killed for 15 minutes, and so
+    long no job of a killed worker would be run again."""
+
+    def acquire_maintenance_lock(self) -> bool:
+        return bool(self.connection.set(self.registry_cleaning_key, 1, nx=True, ex=_CLEANING_SECONDS))
+
+
 class PreflightWorker(Worker):
     """Takes the fast queue first."""
 
     def __init__(self, client: Client, keys: Keys, times: WorkerTimes) -> None:
         queues = [
-            Queue(name, connection=client, serializer=JSONSerializer, job_class=OnlyOurJob)
+            OurQueue(name, connection=client, serializer=JSONSerializer, job_class=OnlyOurJob)
             for name in (names.FAST, names.REVIEW)
         ]
         self._preflight_keys = keys

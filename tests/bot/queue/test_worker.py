@@ -13,6 +13,9 @@ from rq.job import Job, JobStatus
 from rq.serializers import JSONSerializer
 
 from bot.queue import gate, jobs, names
+from bot.queue.worker import PreflightWorker
+from bot.settings import WorkerTimes
+from bot.store import Keys
 from tests.support import WEBHOOK_SECRET, wait_for
 
 
@@ -66,3 +69,11 @@ def test_the_list_names_functions_that_exist() -> None:
         module, _, function = name.rpartition(".")
         assert module in {jobs.__name__, gate.__name__}  # modules of ours, imported by their name
         assert callable(getattr({jobs.__name__: jobs, gate.__name__: gate}[module], function))
+
+
+def test_the_lock_of_a_cleaner_that_was_killed_goes_soon(client: redis.Redis) -> None:
+    """Else a command whose worker died with it is answered a quarter of an hour later."""
+    for queue in PreflightWorker(client, Keys(), WorkerTimes()).queues:
+        assert queue.acquire_maintenance_lock()
+        assert not queue.acquire_maintenance_lock()
+        assert 0 < client.ttl(queue.registry_cleaning_key) <= 60
