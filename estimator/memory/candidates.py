@@ -77,7 +77,7 @@ def choices(run: RunConfig, readings: tuple[ModelFacts, ...]) -> Choices:
         **_shape(run, readings[0], is_training),
         **_numbers(run, is_training, method, readings[0]),
         "quantization": _quantization(run, readings[0], is_training, method),
-        **_parallel(run, world),
+        **_parallel(run, world, readings[0], is_training=is_training),
         **_switches(run, is_training, method),
         "keeps_gradients": _gradients_kept(run, readings[0], method) if is_training else _fixed(False),
         "is_activation_fused": _fixed(False),
@@ -96,7 +96,7 @@ def choices(run: RunConfig, readings: tuple[ModelFacts, ...]) -> Choices:
     if (net := readings[0].pixel_net) is not None and net.scores and not run.attention.is_known:
         found["attention"] = replace(_open("sdpa", "eager", cheapest=("flash",)), is_even=True)  # before torch 2: eager
     if readings[0].caps_scores and found["attention"].typical == "sdpa":
-        found["attention"] = _fixed("eager")  # scaled_dot_product_attention has no cap
+        found["attention"] = Choice("eager", ("eager",), ("flash",))  # scaled_dot_product_attention has no cap
     if is_training and any(facts.activation == "gelu_new" for facts in readings):
         found["is_activation_fused"] = Choice(
             False, (False, True), is_even=True
@@ -338,7 +338,7 @@ def _degree(sourced: Sourced[int]) -> int:
     return 1 if isinstance(sourced.value, Unknown) else sourced.value
 
 
-def _parallel(run: RunConfig, world: int) -> Choices:
+def _parallel(run: RunConfig, world: int, facts: ModelFacts, *, is_training: bool) -> Choices:
     tp, pp, cp = _degree(run.tp_degree), _degree(run.pp_degree), _degree(run.cp_degree)
     world = max(world, tp * pp * cp, _degree(run.sharding_degree))
     replicas = max(world // (tp * pp * cp), 1)
@@ -353,8 +353,31 @@ def _parallel(run: RunConfig, world: int) -> Choices:
         "shards": _fixed(shards),
         "sharding": _choose(run.sharding, guess, guess),
         "grad_accum": _choose(run.grad_accum, _fixed(1), _open(1, 2)),
-        "offload": _choose(run.offload, _fixed("none"), _open("none", cheapest=("optimizer", "both"))),
+        "ep": _expert_parallel(run, facts, replicas),
+        "offload": _offload(run, is_training),
     }
+
+
+def _offload(run: RunConfig, is_training: bool) -> Choice:
+    """``cpu`` alone is the optimizer's in DeepSpeed's habit; FSDP has one offload, of parameters and all that belongs
+    to them; and where nothing is trained only the weights can be meant."""
+    chosen = _choose(run.offload, _fixed("none"), _open("none", cheapest=("optimizer", "both")))
+    if chosen.typical != "optimizer":
+        return chosen
+    if not is_training:
+        return _fixed("params")
+    is_fsdp = run.sharding.is_known and run.sharding.value == "fsdp"
+    return Choice("both", ("both", "optimizer"), ("both",)) if is_fsdp else chosen
+
+
+def _expert_parallel(run: RunConfig, facts: ModelFacts, replicas: int) -> Choice:
+    """Over how many ranks a layer's experts are spread. FSDP and ZeRO-3 spread every parameter over all ranks, so it
+    changes nothing there; where nobody says it, it may be as many ranks as there are."""
+    most = min(facts.experts, replicas)
+    is_spread = run.sharding.is_known and run.sharding.value in ("fsdp", "zero3")
+    if most < 2 or is_spread:
+        return _fixed(1)
+    return _fixed(min(_degree(run.ep_degree), most)) if run.ep_degree.is_known else Choice(1, (1,), (most,))
 
 
 def _sequence_parallel(run: RunConfig, tp: int) -> Choice:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from estimator.models.facts import ModelFacts
 
@@ -44,6 +44,7 @@ class Setup:
     pp: int
     cp: int
     sp: int
+    ep: int
     grad_accum: int
     offload: str
     checkpointing: str
@@ -133,7 +134,8 @@ class Setup:
     @property
     def block_params(self) -> int:
         """Parameters of the layers on one device, before sharding."""
-        return self.facts.block_params // (self.tp * self.pp)
+        away = self.facts.expert_params * (self.ep - 1) // self.ep  # on the other ranks of the expert parallelism
+        return (self.facts.block_params - away) // (self.tp * self.pp)
 
     @property
     def embedding_params(self) -> int:
@@ -166,6 +168,14 @@ class Setup:
     def is_frozen(self) -> bool:
         """Whether the base weights get no gradient."""
         return self.method != "full"
+
+    @property
+    def state_params(self) -> int:
+        """Trained parameters whose optimizer state is on this device or, sharded, on its group: ZeRO spreads the state
+        of experts over the ranks that hold the same ones."""
+        if self.ep == 1 or self.sharding not in ("zero1", "zero2") or self.method != "full":
+            return self.trainable_params
+        return max(replace(self, ep=1).trainable_params, 0)
 
     @property
     def trainable_params(self) -> int:

@@ -99,8 +99,8 @@ def tied_gradient(setup: Setup) -> Term:
 def optimizer_state(setup: Setup) -> Term:
     """What the optimizer keeps between steps."""
     per_param = state_bytes_per_param(setup)
-    total = int(setup.trainable_params * per_param / state_sharding(setup))
-    formula = f"{setup.trainable_params:,} trainable x {per_param:.3g} B ({setup.optimizer})"
+    total = int(setup.state_params * per_param / state_sharding(setup))
+    formula = f"{setup.state_params:,} trainable x {per_param:.3g} B ({setup.optimizer})"
     if state_sharding(setup) > 1:
         formula += f", over {state_sharding(setup)} ranks"
     if setup.offload in ("optimizer", "both"):

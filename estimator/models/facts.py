@@ -91,6 +91,12 @@ class ModelFacts:
         return max(self.params - self.embedding_params, 0)
 
     @property
+    def expert_params(self) -> int:
+        """Parameters of all routed experts."""
+        matrices = 3 if self.is_gated else 2
+        return min(self.layers * self.experts * matrices * self.hidden * self.moe_ffn, self.block_params)
+
+    @property
     def layer_params(self) -> int:
         """Parameters of one layer."""
         return self.block_params // max(self.layers, 1)

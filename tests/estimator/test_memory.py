@@ -217,3 +217,26 @@ def test_the_floor_of_tensor_parallel_training_spreads_the_residual_stream() -> 
     assert candidates.cheapest(start, found, floor_bytes).sp == 8
     megatron = candidates.choices(replace(run, sharding=UNSET), choose_model(run).readings)
     assert (megatron["sp"].probable, megatron["sp"].cheapest) == ((8, 1), (8,))
+
+
+def choices_of(**words: Any) -> candidates.Choices:
+    run = RunConfig.from_document({"model": "meta-llama/Llama-2-7b-hf", **words}, Origin("test"))
+    return candidates.choices(run, choose_model(run).readings)
+
+
+def test_what_the_host_holds_depends_on_who_moves_it() -> None:
+    """``cpu`` is the optimizer's state for DeepSpeed, everything for FSDP, and the weights where nothing is trained."""
+    assert choices_of(task="train", offload="cpu", sharding="zero2")["offload"].typical == "optimizer"
+    assert choices_of(task="train", offload="cpu", sharding="fsdp", num_gpus=8)["offload"].cheapest == ("both",)
+    assert choices_of(task="generate", offload="cpu")["offload"].typical == "params"
+
+
+def test_experts_may_be_on_other_ranks_and_the_floor_takes_it() -> None:
+    words = {"model": "mistralai/Mixtral-8x7B-v0.1", "task": "train", "method": "full", "num_gpus": 8}
+    assert choices_of(**words, sharding="zero1")["ep"].cheapest == (8,)
+    assert choices_of(**words, sharding="zero1", ep_degree=4)["ep"].typical == 4
+    assert choices_of(**words, sharding="fsdp")["ep"].typical == 1
+    whole = candidates.typical(choices_of(**words, sharding="zero1", ep_degree=1), "")
+    spread = candidates.typical(choices_of(**words, sharding="zero1", ep_degree=8), "")
+    assert spread.block_params < whole.block_params / 4
+    assert weights.optimizer_state(spread).num_bytes == weights.optimizer_state(whole).num_bytes
