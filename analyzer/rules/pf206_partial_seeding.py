@@ -50,8 +50,9 @@ class PartialSeeding(Rule):
     generator of one's own is used (``np.random.default_rng(0)``); when the generator that is not seeded is never drawn
     from, or only after the training, for a picture, where a file keeps what came out, or in the workers of a loader,
     where torch seeds NumPy and ``random``. A seed right before one shuffle or split may be meant for that alone: it is
-    possible. A note where a method seeds and no training was seen. Where nothing at all is seeded, a training script
-    gets a note, unless it trains several times to report how much the results vary.
+    possible. A note where a method seeds and no training was seen, or where another file draws and the program was not
+    seen to. Where nothing at all is seeded, a training script gets a note, unless it trains several times to report how
+    much the results vary.
 
     ## Fix safety
     No automatic fix: where the seed belongs is the author's choice.
@@ -110,14 +111,19 @@ def _report(program: Program, report: Report, found: Randomness, stream: str, tr
         f"{STREAMS[stream]}: runs {{will differ}}. Call `{_SEED[stream]}` as well.",
         because=[start(first, "some generators are seeded here"), draw],
         gaps=[Gap.UNSEEN if found.is_uncertain or _are_for_one_draw(program, seeded) else Gap.CONVENTION],
-        severity=Severity.NOTE if trains is None and _is_in_method(program, first) else None,
+        severity=Severity.NOTE if _is_weak(program, first, sites, trains) else None,
     )
 
 
-def _is_in_method(program: Program, site: Site) -> bool:
-    """Whether a method of an object seeds, for what the object does, not the program for its run."""
-    function = program.function_around(site)
-    return function is not None and bool(function.params) and function.params[0].name == "self"
+def _is_weak(program: Program, seed: Site, draws: list[Site], trains: Step | None) -> bool:
+    """Whether a method of an object seeds, for what the object does, in a program that trains nothing; or the draw
+    stands in another file and was not seen to be made."""
+    function = program.function_around(seed)
+    if trains is None and function is not None and [param.name for param in function.params[:1]] == ["self"]:
+        return True
+    made = {event.site for event in program.of(Drawn)}
+    first = next(iter(program.modules), "")
+    return bool(draws) and not any(site in made or site.path in {seed.path, first} for site in draws)
 
 
 def _are_for_one_draw(program: Program, seeded: list[tuple[Site, str]]) -> bool:
