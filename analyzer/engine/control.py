@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache
 
-from analyzer.engine import modes
+from analyzer.engine import frozen, modes
 from analyzer.engine.assign import Assignments
 from analyzer.engine.containers import written_out
 from analyzer.engine.events import Guard, Loop
@@ -146,6 +146,8 @@ class Control(Assignments):
         left = head.fork()
         if again is not None and len(self.switches) > switches:
             modes.settle(self, again, left, switches)
+        if again is not None and loop.runs_over == "parameters":
+            frozen.settle(again, left)
         after = self.run(orelse, left)
         return merge([after, *exits])
 

@@ -62,8 +62,9 @@ class Effects(Expressions):
         elif name in {"eval", "train"}:
             wants = const(True) if name == "eval" else self.negated(args.at(0, "mode"))
             self.each_object(subject, lambda ref: modes.switch(self, ref, name, truth(wants), at, state))
-        elif name == "requires-grad":
-            frozen.asked(self, subject, args.at(0, "requires_grad"), at, state)
+        elif name in {"requires-grad", "detach"}:
+            wanted = args.at(0, "requires_grad") if name == "requires-grad" else FALSE
+            frozen.asked(self, subject, wanted, at, state)
         elif name == "seed":
             value = args.at(0, "seed")
             self.emit(

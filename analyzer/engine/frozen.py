@@ -60,6 +60,14 @@ def freeze(machine: Machine, modules: Iterable[ObjectId], is_trained: bool | Non
             state.set((module, SAID), value)
 
 
+def settle(again: State, after: State) -> None:
+    """After a loop over parameters: a module that has one has frozen it, for it runs at least once."""
+    for obj in again.objects_with(FLAG):
+        value = again.get((obj, FLAG))
+        if isinstance(value, Const) and value.value is True:
+            after.set((obj, FLAG), value)
+
+
 def note(machine: Effects, ref: Ref, at: int, state: State) -> None:
     """A forward pass of a module: are any frozen parts of it in train mode?"""
     if not machine.frozen_under:

@@ -114,6 +114,8 @@ def _cases(program: Program) -> Iterator[_Case]:
             continue
         if forward.is_dry and forward.module not in generators:
             continue
+        if forward.is_frozen == "yes" and not forward.inputs:
+            continue
         nest = _over_batches(program, forward)
         if nest and nest_key(nest) in trained:
             if forward.module not in updated:
