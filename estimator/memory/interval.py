@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from functools import cache
 from math import exp, hypot, log
 
-from estimator.memory import candidates, runtime
+from estimator.memory import candidates, runtime, search
+from estimator.memory.choice import Choices
 from estimator.memory.setup import Setup
 from estimator.memory.timeline import peak, timeline
 from estimator.report import Interval, Moment
@@ -98,18 +99,18 @@ class Raw:
     """Live bytes as computed, before any residual: the floor, the plausible readings, and the likeliest of them."""
 
     floor: int
-    spread: candidates.Spread
+    spread: search.Spread
     setup: Setup
 
 
-def raw(found: candidates.Choices, architecture: str) -> Raw:
+def raw(found: Choices, architecture: str) -> Raw:
     """Evaluate the plausible readings."""
     setup = candidates.typical(found, architecture)
-    cheapest = candidates.cheapest(setup, found, floor_bytes)
-    return Raw(floor_bytes(cheapest), candidates.spread(setup, found, allocated_bytes), setup)
+    cheapest = search.cheapest(setup, found, floor_bytes)
+    return Raw(floor_bytes(cheapest), search.spread(setup, found, allocated_bytes), setup)
 
 
-def scaled(spread: candidates.Spread, *residuals: Residual) -> tuple[float, float, float]:
+def scaled(spread: search.Spread, *residuals: Residual) -> tuple[float, float, float]:
     """Low, point and high of what was computed, after independent errors."""
     point = spread.middle
     for residual in residuals:
@@ -119,7 +120,7 @@ def scaled(spread: candidates.Spread, *residuals: Residual) -> tuple[float, floa
     return point * exp(-down), point, point * exp(up)
 
 
-def compute(found: candidates.Choices, architecture: str) -> Computed:
+def compute(found: Choices, architecture: str) -> Computed:
     """The plausible readings, and what the measured rows say about our error."""
     sizes = raw(found, architecture)
     residual, reserve = residual_of(category_of(sizes.setup)), residual_of("reserved-over-allocated")
@@ -131,10 +132,10 @@ def compute(found: candidates.Choices, architecture: str) -> Computed:
     return Computed(allocated, reserved, occupied, moments, peak(moments), sizes.setup)
 
 
-def outlook(found: candidates.Choices, architecture: str) -> tuple[int, int]:
+def outlook(found: Choices, architecture: str) -> tuple[int, int]:
     """The likeliest and the most plausible bytes that occupy the card: the upper half of `compute`, for searching."""
     setup = candidates.typical(found, architecture)
-    spread = candidates.spread(setup, found, allocated_bytes)
+    spread = search.spread(setup, found, allocated_bytes)
     _, point, high = scaled(spread, residual_of(category_of(setup)), residual_of("reserved-over-allocated"))
     occupied = _occupied(_interval(0, 0, point, high), setup)
     return occupied.point, occupied.high

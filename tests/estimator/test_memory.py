@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from estimator.api import Estimate, RunConfig, estimate
-from estimator.memory import activations, candidates, generation, weights
+from estimator.memory import activations, candidates, generation, search, weights
+from estimator.memory.choice import Choices
 from estimator.memory.interval import floor_bytes
 from estimator.memory.setup import Setup
 from estimator.memory.timeline import peak, timeline
@@ -214,12 +215,12 @@ def test_the_floor_of_tensor_parallel_training_spreads_the_residual_stream() -> 
     run = RunConfig.from_document(words, Origin("test"))
     found = candidates.choices(run, choose_model(run).readings)
     start = candidates.typical(found, "")
-    assert candidates.cheapest(start, found, floor_bytes).sp == 8
+    assert search.cheapest(start, found, floor_bytes).sp == 8
     megatron = candidates.choices(replace(run, sharding=UNSET), choose_model(run).readings)
     assert (megatron["sp"].probable, megatron["sp"].cheapest) == ((8, 1), (8,))
 
 
-def choices_of(**words: Any) -> candidates.Choices:
+def choices_of(**words: Any) -> Choices:
     run = RunConfig.from_document({"model": "meta-llama/Llama-2-7b-hf", **words}, Origin("test"))
     return candidates.choices(run, choose_model(run).readings)
 

@@ -1,0 +1,64 @@
+"""Over which ranks a run spreads its weights, state, layers, experts and tokens."""
+
+from __future__ import annotations
+
+from estimator.memory.choice import Choice, Choices, choose, fixed, undecided
+from estimator.models.facts import ModelFacts
+from estimator.runconfig import RunConfig
+from estimator.sourced import Sourced, Unknown
+
+
+def _degree(sourced: Sourced[int]) -> int:
+    return 1 if isinstance(sourced.value, Unknown) else sourced.value
+
+
+def ranks(run: RunConfig, world: int, facts: ModelFacts, *, is_training: bool) -> Choices:
+    """What is divided over devices and how, and what the host holds."""
+    tp, pp, cp = _degree(run.tp_degree), _degree(run.pp_degree), _degree(run.cp_degree)
+    world = max(world, tp * pp * cp, _degree(run.sharding_degree))
+    replicas = max(world // (tp * pp * cp), 1)
+    shards = _degree(run.sharding_degree) if run.sharding_degree.is_known else replicas
+    guess = fixed("none") if max(replicas, shards) == 1 else undecided("ddp", cheapest=("zero1", "zero2", "fsdp"))
+    return {
+        "tp": fixed(tp),
+        "pp": fixed(pp),
+        "cp": fixed(cp),
+        "sp": _sequence_parallel(run, tp),
+        "replicas": fixed(replicas),
+        "shards": fixed(shards),
+        "sharding": choose(run.sharding, guess, guess),
+        "grad_accum": choose(run.grad_accum, fixed(1), undecided(1, 2)),
+        "ep": _expert_parallel(run, facts, replicas),
+        "offload": _offload(run, is_training),
+    }
+
+
+def _offload(run: RunConfig, is_training: bool) -> Choice:
+    """``cpu`` alone is the optimizer's in DeepSpeed's habit; FSDP has one offload, of parameters and all that belongs
+    to them; and where nothing is trained only the weights can be meant."""
+    chosen = choose(run.offload, fixed("none"), undecided("none", cheapest=("optimizer", "both")))
+    if chosen.typical != "optimizer":
+        return chosen
+    if not is_training:
+        return fixed("params")
+    is_fsdp = run.sharding.is_known and run.sharding.value == "fsdp"
+    return Choice("both", ("both", "optimizer"), ("both",)) if is_fsdp else chosen
+
+
+def _expert_parallel(run: RunConfig, facts: ModelFacts, replicas: int) -> Choice:
+    """Over how many ranks a layer's experts are spread. FSDP and ZeRO-3 spread every parameter over all ranks, so it
+    changes nothing there; where nobody says it, it may be as many ranks as there are."""
+    most = min(facts.experts, replicas)
+    is_spread = run.sharding.is_known and run.sharding.value in ("fsdp", "zero3")
+    if most < 2 or is_spread:
+        return fixed(1)
+    return fixed(min(_degree(run.ep_degree), most)) if run.ep_degree.is_known else Choice(1, (1,), (most,))
+
+
+def _sequence_parallel(run: RunConfig, tp: int) -> Choice:
+    """Over how many ranks norms and residual stream are spread: over those of the tensor parallelism where FSDP goes
+    with it (torchtitan), in Megatron where it is asked to (``--sequence-parallel``), in transformers never."""
+    if tp == 1 or run.sp_degree.is_known:
+        return fixed(tp if _degree(run.sp_degree) > 1 else 1)
+    is_titan = run.sharding.is_known and run.sharding.value == "fsdp"
+    return Choice(tp, (tp,) if is_titan else (tp, 1), (tp,), is_even=not is_titan)
