@@ -50,8 +50,9 @@ class CheckpointMapLocation(Rule):
     With any ``map_location``; for data that is no checkpoint; where the program uses one written-down device or needs
     a GPU whatever it asks; where the same run saved the file, or the files of the tree save only what was moved to the
     CPU; in a branch that asked for the device first. Weights that somebody else has published are a possibility: nobody
-    sees from which device they were saved. A note where only the number of the GPU is chosen, where the tree has
-    kernels for CUDA, or where none of its files saves anything.
+    sees from which device they were saved. A note for weights without an optimizer, which are often read where they
+    were saved, and in a process group without a wrapped model; also where only the number of the GPU is chosen, where
+    the tree has kernels for CUDA, or where none of its files saves anything.
 
     ## Fix safety
     Unsafe: ``map_location="cpu"`` is right for ``load_state_dict``, which copies to where the parameters are; a whole
@@ -111,9 +112,22 @@ def _report(
         _message(isinstance(why, Distributed), len(together) - 1),
         because=[why.trace, read.trace, use.trace],
         gaps=[Gap.UNSEEN if is_foreign else Gap.CONVENTION],
-        severity=Severity.NOTE if isinstance(why, DeviceChosen) and _is_harmless(program, why) else None,
+        severity=None if _is_sure(program, why, [each for each, _ in together]) else Severity.NOTE,
         fix=DraftFix("Load to the CPU first", "unsafe", tuple(dict.fromkeys(fixes))) if fixes else None,
     )
+
+
+def _is_sure(program: Program, why: Distributed | DeviceChosen, reads: list[Read]) -> bool:
+    """Whether it costs something where the program runs: every rank reads on the way to a wrapped model, or a run that
+    is resumed brings its optimizer along and may go on elsewhere. Weights alone are often read where they were saved.
+    """
+    if isinstance(why, Distributed):
+        wrapped = {event.calls[:1] for event in program.of(Distributed) if event.how != "group"}
+        return any(read.calls[:1] in wrapped for read in reads)
+    sites = {read.site for read in reads}
+    into = [event.into for event in program.of(Restored) if sites & set(event.read)]
+    resumes = any(obj is not None and program.objects[obj].kind in {"Optimizer", "Stepper"} for obj in into)
+    return resumes and not _is_harmless(program, why)
 
 
 def _is_harmless(program: Program, why: DeviceChosen) -> bool:
