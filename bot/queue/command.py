@@ -30,6 +30,7 @@ from bot.github.pulls import PullInfo
 from bot.intents import RunCommand
 from bot.queue.acts import carry_out
 from bot.queue.desk import AnswerPlace, Desk
+from bot.queue.failures import persistently
 from bot.queue.logbook import Logbook
 from bot.queue.memory import remembered
 from bot.queue.room import Room
@@ -87,7 +88,7 @@ def _answer_once(room: Room, gateway: Gateway, intent: RunCommand, delivery: str
 def say(gateway: Gateway, place: AnswerPlace, number: int, text: str) -> None:
     """An answer where GitHub takes one: not in a locked conversation, not where the repository is gone."""
     try:
-        place.say(gateway, number, text)
+        persistently(lambda: place.say(gateway, number, text))
     except Refused as error:
         _log.warning("no answer on pull request %s: %s", number, error)
 

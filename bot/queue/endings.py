@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import TypeVar
 
 from bot.core.buttons import RERUN
 from bot.core.external_id import external_id
 from bot.core.plan import CHECK_NAMES, CheckOutcome, Conclusion, State
-from bot.github.checks import CheckRun
-from bot.github.errors import Forbidden, Gone, Invalid, NotFound
+from bot.github.errors import Gone
 from bot.github.gateway import Gateway
+from bot.queue.failures import FINAL, persistently
 from bot.queue.records import Record
 from bot.queue.replying import reply_with_ending
 from bot.queue.room import Room
 from bot.store import GENERATION_TTL
 
-T = TypeVar("T")
-_FINAL = (NotFound, Invalid, Forbidden)
-"""The repository, the commit or our permission is gone: trying again changes nothing, and nobody waits for the run."""
-_PAUSES = (0.5, 2.0)
 CANCELLED = "cancelled"
 SKIPPED = "skipped"
 FAILED = "failed"
@@ -65,30 +58,20 @@ def end(room: Room, gateway: Gateway, record: Record) -> None:
                 actions=(RERUN,) if kind == FAILED else (),
             )
             conclude = partial(gateway.checks.conclude, run_id, identifier + state, outcome)
-            _unless_refused(conclude, None)
+            with suppress(*FINAL):
+                persistently(conclude)
         reply_with_ending(gateway, record, why)
     room.records.drop(record.name)
-
-
-def _unless_refused(ask: Callable[[], T], otherwise: T) -> T:
-    """A refusal is believed when it is repeated: a run that is left open for one wrong 404 hangs for ever."""
-    for pause in _PAUSES:
-        try:
-            return ask()
-        except _FINAL:
-            time.sleep(pause)
-    try:
-        return ask()
-    except _FINAL:
-        return otherwise
 
 
 def _runs(gateway: Gateway, record: Record, identifier: str) -> dict[str, int]:
     """The run ids; a job may have died between creating one and noting it."""
     if set(record.runs) >= set(record.checks):
         return record.runs
-    none: list[CheckRun] = []
-    found = _unless_refused(lambda: gateway.checks.on_commit(record.head_sha), none)
+    try:
+        found = persistently(lambda: gateway.checks.on_commit(record.head_sha))
+    except FINAL:
+        return record.runs
     ours: dict[str, int] = {
         run.name: run.id for run in found if run.external_id == identifier and run.name in record.checks
     }

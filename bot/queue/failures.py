@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import logging
+import time
+from collections.abc import Callable
+from typing import TypeVar
 
 import redis
 from rq.timeouts import JobTimeoutException
 
 from bot.errors import InputError, Unavailable
-from bot.github.errors import NotFound, Refused
+from bot.github.errors import Forbidden, Invalid, NotFound, Refused
 from bot.queue.records import Record
 from bot.queue.room import Room
 from bot.workshop.parent import AnalysisDied
 
+T = TypeVar("T")
 _log = logging.getLogger("preflight.jobs")
+FINAL = (NotFound, Invalid, Forbidden)
+"""The repository, the commit or our permission is gone: trying again changes nothing, and nobody waits for us."""
+_PAUSES = (0.5, 2.0)
 MAX_WAITS = 24
 """Times a job is put off. Without a wish of the service's that is 21 minutes."""
 LAG_WAITS = 3
@@ -23,6 +30,17 @@ _MAX_DELAY = 900.0
 _MAX_BACKOFF = 60.0
 """Without a wish of the service's: a review goes on within a minute of the end of an outage."""
 _REDIS_SECONDS = 5.0
+
+
+def persistently(ask: Callable[[], T]) -> T:
+    """A refusal is believed when it is repeated: a run that is left open for one wrong 404 hangs for ever, and a
+    question whose answer met one is never answered."""
+    for pause in _PAUSES:
+        try:
+            return ask()
+        except FINAL:
+            time.sleep(pause)
+    return ask()
 
 
 def delay(error: Unavailable, times: int) -> float:

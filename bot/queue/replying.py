@@ -8,6 +8,7 @@ from bot.core.plan import Plan
 from bot.github.errors import Refused
 from bot.github.gateway import Gateway
 from bot.queue.desk import AnswerPlace
+from bot.queue.failures import persistently
 from bot.queue.records import Record
 from bot.render.answers import failed_text, review_text
 
@@ -29,6 +30,6 @@ def _say(gateway: Gateway, record: Record, text: str, *, only_new: bool = False)
         return
     place = AnswerPlace(key=record.answer_key, thread=record.answer_thread)
     try:
-        place.say(gateway, record.number, text, only_new=only_new)
+        persistently(lambda: place.say(gateway, record.number, text, only_new=only_new))
     except Refused as error:  # locked conversation, deleted thread: the checks say the same
         _log.warning("review=%s not answered: %s", record.name, error)
