@@ -157,6 +157,12 @@ def _completed(run: RunConfig, launch: LaunchConfig, facts: Facts, engine: dict[
     return replace(run, **fields, not_understood=(*run.not_understood, *notes))
 
 
+def _may_start_more(given: Sourced[Any], launch: LaunchConfig) -> bool:
+    """Whether the one process is a script that nobody has read, on a machine that may have more GPUs than one."""
+    is_unread = not given.is_known and bool(given.origin.path) and launch.command.launcher == "python"
+    return is_unread and launch.target.gpus_per_node.value != 1
+
+
 def _gpus(run: RunConfig, launch: LaunchConfig) -> Sourced[int]:
     """One for each process; all that it sees for a process that splits its batches over them."""
     if run.splits_batch.value is not True or launch.processes.per_node.value != 1:
@@ -190,7 +196,10 @@ def _sharding(fields: dict[str, Sourced[Any]], launch: LaunchConfig, facts: Fact
     splits: Sourced[Any] = fields["splits_batch"]
     if splits.value is True:
         return Sourced("none", splits.origin)
-    if per_node == 1 and nodes == 1:
+    is_alone = per_node == 1 and nodes == 1
+    if is_alone and _may_start_more(given, launch):
+        return given
+    if is_alone:
         return Sourced("none", launch.processes.per_node.origin)
     is_several = isinstance(per_node, int) and isinstance(nodes, int)
     if launch.recipe is not None and is_several and given.value.plausible == ("none", "ddp"):

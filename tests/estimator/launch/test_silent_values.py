@@ -234,3 +234,12 @@ def test_megatron_under_deepspeed_is_sharded_as_its_options_say() -> None:
     run, reasons = _run({"run.sh": f"#!/bin/bash\n{base} --deepspeed_config ds.json\n"})
     assert run["sharding"] is None
     assert "ds.json" in reasons["sharding"]
+
+
+@pytest.mark.parametrize(("directive", "sharding"), [("", None), ("#SBATCH --gres=gpu:a100:4\n", None),
+                                                      ("#SBATCH --gres=gpu:a100:1\n", "none")])  # fmt: skip
+def test_a_process_of_a_script_that_is_not_here_may_start_others(directive: str, sharding: str | None) -> None:
+    tree = Tree({"job.slurm": f"#!/bin/bash\n{directive}python gone.py\n"})
+    found = find(tree, ["job.slurm"]) if directive else find(tree, command="python gone.py trainer=ddp")
+    (launch,) = found.launches
+    assert launch.to_json()["run_config"]["sharding"] == sharding
