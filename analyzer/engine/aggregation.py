@@ -18,7 +18,7 @@ from analyzer.syntax import ir
 from analyzer.syntax.scope import dotted, walk
 
 _PUTS_TOGETHER = re.compile(
-    r"reduc(?!tion|_?e?_?lr|eLR)|gather|sync(?!_?b|hronize$)|collect_|aggregat|across|allred|hvd|horovod|process_count",
+    r"reduc(?!tion|_?e?_?lr|eLR)|gather|sync(?!_?b|hronize$|_grad)|collect_|aggregat|across|allred|hvd|horovod|process_count",
     re.IGNORECASE,
 )
 """Names of what merges the parts of ranks. They only ever hush."""

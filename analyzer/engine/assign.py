@@ -49,6 +49,7 @@ class Assignments(Calls):
         value = self.evaluate(node.value, state)
         outputs.note_joined(self, node, value)
         targets.note_average(self, node, value, state)
+        weights.named(self, node, value)
         for target in node.targets:
             self.assign(target, self.by_use(target, value, node.at, state), state, node.value.at)
         return state
@@ -132,6 +133,7 @@ class Assignments(Calls):
         for case in receiver.cases:
             if isinstance(case, Method) and (owner := owner_of(case)) is not None:  # ``model.classifier[6] = …``
                 self.note_layer(owner, f"{case.name}[…]", value, state, at)
+                state.set((owner, f"{case.name}[…]"), value)
             if isinstance(case, Tensor) and isinstance(target.value, ir.Name) and len(receiver.cases) == 1:
                 written = filled(case, value)
                 if written is not case:

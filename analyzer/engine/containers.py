@@ -188,6 +188,8 @@ class Containers(Operations):
             if isinstance(case.element, Scalar) and case.element.kind == "range":
                 return "range"
             inner = list(nested(case.element))
+            if any(isinstance(item, Scalar) and item.kind == "range" for item in inner):
+                return "range"  # ``enumerate(range(…))``
             if any(isinstance(item, Tensor) and item.is_batch for item in inner):
                 return "data"
             return "data" if any(isinstance(item, Unknown) for item in inner) else "other"

@@ -57,6 +57,18 @@ class Sharded(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Fitted(Event):
+    """``trainer.fit(model, loader)``: a framework trains a model on loaders."""
+
+    loaders: frozenset[ObjectId]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared(Event):
+    """``accelerator.prepare(model, optimizer)`` of a model with its optimizer and no loader among them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Distributed(Event):
     """The program runs in several processes: a process group is joined, or a model is wrapped for it."""
 

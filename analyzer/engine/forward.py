@@ -16,7 +16,7 @@ from analyzer.records import replace
 from analyzer.syntax import ir
 
 _WITH_HEAD = ("torchvision.models.", "timm.create_model")
-_HEADS = ("fc", "classifier", "head")
+_HEADS = ("fc", "classifier", "head", "heads")
 """What torchvision's and timm's classification models call their last layers."""
 _TRI: dict[bool | None, Tri] = {True: "yes", False: "no", None: "maybe"}
 
@@ -128,7 +128,7 @@ class Forwards(Rows):
 
     def replaced_head(self, ref: Ref, state: State) -> Ref | None:
         """The last layers of a model of torchvision or timm, where the program sets others (``net.fc = …``)."""
-        held = [state.get((ref.obj, name)) for name in _HEADS]
+        held = [state.get((ref.obj, name)) for name in (*_HEADS, *(f"{name}[…]" for name in _HEADS))]
         heads = [value for value in held if isinstance(value, Ref) and self.is_module(value)]
         return heads[0] if len(heads) == 1 else None
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from analyzer.engine.data_events import Distributed, EpochSet, LoaderIterated, LoaderMade, Sharded
+from analyzer.engine.data_events import Distributed, EpochSet, Fitted, LoaderIterated, LoaderMade, Sharded
 from analyzer.engine.events import Backward, Escape, Event, Guard, Loop, Step
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap, Trace
@@ -48,8 +48,14 @@ class Loading:
         self.distributed: list[Distributed] = []
         self.escapes: list[Escape] = []
         self.trains: dict[ObjectId, Training] = {}
+        self.fitted: set[ObjectId] = set()
+        """Those that Lightning trains on: it shards them, and keeps the order of those that do not shuffle."""
         for event in program.events:
             self._note(event)
+        for fitted in program.of(Fitted):
+            for loader in fitted.loaders:
+                self.trains.setdefault(loader, Training(fitted.trace))
+                self.fitted.add(loader)
         self._guess_by_optimizer()
 
     def _note(self, event: Event) -> None:

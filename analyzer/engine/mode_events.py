@@ -42,6 +42,14 @@ class WeightsKept(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ModuleNamed(Event):
+    """``best = model`` under a condition in a loop: another name for the module itself, no copy."""
+
+    module: ObjectId
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WeightsRestored(Event):
     """What an attribute of an object holds is loaded into a module."""
 

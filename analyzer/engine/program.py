@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any, TypeVar
 
-from analyzer.engine.events import Backward, Escape, Event, Forward, Loop
+from analyzer.engine.events import Backward, Clear, Escape, Event, Forward, Loop, Step
 from analyzer.engine.hooks import framework_of, is_manual, loops_around, updates
 from analyzer.engine.interpret import Interpreter
 from analyzer.engine.machine import Frame, OutOfBudget
@@ -306,6 +306,14 @@ class Program(Interpreter):
         """The ``for`` statement that a loop is."""
         unit = self.sources.unit(loop.site.path)
         return _loops(unit).get(loop.site.at) if unit is not None else None
+
+    def may_clear(self, clear: Clear, step: Step) -> bool:
+        """Whether gradients that are reset may be those that a step applies: not those of an optimizer that is known to
+        update tensors of no module, if the step is another's."""
+        is_other = clear.optimizer is not None and clear.optimizer != step.optimizer and bool(step.modules)
+        if is_other and clear.optimizer is not None and self.objects[clear.optimizer].born == "tensors":
+            return False
+        return not self.disjoint(clear.modules, step.modules)
 
     def disjoint(self, one: frozenset[ObjectId], other: frozenset[ObjectId]) -> bool:
         """Whether two known sets of modules share none. What came out of code that was not read, or out of a list that

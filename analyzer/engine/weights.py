@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from analyzer.engine.mode_events import WeightsKept, WeightsRestored, WeightsUsed
+from analyzer.engine.mode_events import ModuleNamed, WeightsKept, WeightsRestored, WeightsUsed
 from analyzer.engine.state import FALSE, State
 from analyzer.engine.trace import Gap, Trace, start
 from analyzer.engine.values import Const, ObjectId, Ref, Value, const
@@ -90,6 +90,17 @@ def kept(machine: Containers, owner: ObjectId, attr: str, value: Value, at: int,
         for case in machine.deep(value, state):
             if isinstance(case, Ref) and machine.objects[case.obj].kind == KIND:
                 machine.emit(WeightsKept, at, None, place=(owner, attr), weights=case.obj)
+
+
+def named(machine: Machine, node: ir.Assign, value: Value) -> None:
+    """``best_model = model`` under a condition in a loop."""
+    target = node.targets[0] if len(node.targets) == 1 else None
+    is_plain = isinstance(target, ir.Name) and isinstance(node.value, (ir.Name, ir.Attribute))
+    if not (machine.loops and machine.guards and is_plain and isinstance(value, Ref)) or machine.in_pass:
+        return
+    if isinstance(target, ir.Name) and machine.is_module(value):
+        machine.emit(ModuleNamed, node.at, start(machine.site(node.at), "a name for the same module"),
+                     module=value.obj, name=target.id)  # fmt: skip
 
 
 def restored(machine: Machine, args: Args, at: int, state: State) -> None:

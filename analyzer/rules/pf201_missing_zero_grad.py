@@ -66,7 +66,7 @@ class MissingZeroGrad(Rule):
             nest, backward = _shared_loop(program, step)
             if backward is None or len(step.born_in) >= len(nest):
                 continue
-            if any(not program.disjoint(clear.modules, step.modules) for clear in program.within(Clear, nest)):
+            if any(program.may_clear(clear, step) for clear in program.within(Clear, nest)):
                 continue
             if _is_typed_by_use(program, step) and nest[-1].site in seen:
                 continue  # the same step, seen without its callers
@@ -99,7 +99,7 @@ def _called_again(program: Program, report: Report, step: Step) -> None:
     made_there = owner.trace.site.path == step.site.path and any(
         made.optimizer == step.optimizer and made.calls[:1] == step.calls[:1] for made in program.of(OptimizerMade)
     )
-    if not before or made_there or any(not program.disjoint(c.modules, step.modules) for c in program.of(Clear)):
+    if not before or made_there or any(program.may_clear(clear, step) for clear in program.of(Clear)):
         return
     handed_on = [event for event in program.of(Escape) if event.objects & (step.modules | {step.optimizer})]
     report(
@@ -126,7 +126,7 @@ def _shared_loop(program: Program, step: Step) -> tuple[tuple[Loop, ...], Backwa
 
 def _backward_of(program: Program, step: Step, nest: tuple[Loop, ...]) -> Backward | None:
     """The backward whose gradients the step applies: through its modules where one is seen, the nearest before it."""
-    through = {forward.site for forward in program.of(Forward) if forward.module in step.modules}
+    through = {forward.root for forward in program.of(Forward) if forward.module in step.modules}
     found = list(program.within(Backward, nest))
     ours = [backward for backward in found if backward.roots & through] or found
     earlier = {id(event) for event in itertools.takewhile(lambda event: event is not step, program.events)}

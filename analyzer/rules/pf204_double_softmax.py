@@ -29,8 +29,8 @@ class DoubleSoftmax(Rule):
     ```
 
     ## When it stays quiet
-    For logits; for log-probabilities (normalising them again changes nothing); for ``nll_loss``; when an activation is
-    computed for something other than this loss.
+    For logits; for ``nll_loss``; when an activation is computed for something other than this loss. Log-probabilities
+    are a note: normalising them again changes nothing.
 
     ## Fix safety
     Safe where the activation stands in the loss call itself: nobody else reads it. Where it stands elsewhere in the
@@ -49,6 +49,7 @@ class DoubleSoftmax(Rule):
         for loss in program.of(Loss):
             found = mismatch(program, loss, PROBABILITIES) if loss.expects == "logits" else None
             if found is None:
+                _check_logarithms(program, report, loss)
                 continue
             name = found.activation.name
             report(
@@ -63,6 +64,21 @@ class DoubleSoftmax(Rule):
                     f"Take the {name} away, and apply it where probabilities are wanted",
                 ),
             )
+
+
+def _check_logarithms(program: Program, report: Report, loss: Loss) -> None:
+    """Log-probabilities into a loss that takes their logarithm again: the same numbers, computed twice."""
+    found = mismatch(program, loss, {"log_softmax"}) if loss.expects == "logits" else None
+    if found is None:
+        return
+    report(
+        loss.site,
+        "The input of this loss {is} already log-probabilities, and the loss applies `log_softmax` to it once more, "
+        "which changes nothing. Give it the logits, or use `nll_loss`.",
+        because=found.because("log-probabilities are made here", "the loss normalises its input"),
+        gaps=found.gaps,
+        severity=Severity.NOTE,
+    )
 
 
 def _message(program: Program, found: Mismatch) -> str:

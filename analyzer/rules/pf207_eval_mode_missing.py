@@ -12,7 +12,7 @@ from analyzer.engine.trace import Gap
 from analyzer.engine.values import ObjectId
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
-from analyzer.rules.modes import Timeline, before_loop, chain, over_batches, reported_at
+from analyzer.rules.modes import Timeline, before_loop, chain, over_batches, reported_at, shared
 from analyzer.syntax import ir
 from analyzer.syntax.scope import walk
 
@@ -73,6 +73,7 @@ class EvalModeMissing(Rule):
             nest = over_batches(forward)
             if not nest:
                 _check_restored(timeline, report, forward)
+                _check_single(timeline, report, forward)
             if not nest or nest[-1].key in seen or forward.module is None or program.runs_once(nest[-1]):
                 continue
             first = entered.setdefault(nest[-1].key, forward)
@@ -119,6 +120,38 @@ def _check_restored(timeline: Timeline, report: Report, forward: Forward) -> Non
         gaps=[Gap.CONVENTION],
         severity=_severity(timeline, forward),
     )
+
+
+def _check_single(timeline: Timeline, report: Report, forward: Forward) -> None:
+    """A function of its own, in the loop of the training steps, runs the trained model with gradients off and takes
+    numbers out of it: a full graph is evaluated, or batches that are drawn by hand."""
+    program, module = timeline.program, forward.module
+    if module is None or module not in timeline.stepped or forward.is_dry or forward.inputs or not forward.loops:
+        return
+    if (forward.grad, forward.is_eval, forward.depends) != ("no", "no", "yes") or forward.mode is None:
+        return
+    around = {event.function for event in timeline.backwards}
+    learning = [each for each in timeline.learning if each.module == module and shared(each, forward)]
+    if forward.function in around or not learning or not forward.calls or _returns(program, forward):
+        return
+    if any(timeline.handed_over(module, 0, timeline.at(forward))) or any(e.module is None for e in timeline.modes):
+        return
+    report(
+        forward.site,
+        f"`{program.sources.text(forward.site)}` evaluates a model that {{is}} still in training mode: "
+        f"{_effect(program, forward)}. Call `eval()` first.",
+        because=chain(forward.mode, forward.loops[-1].trace, forward.trace),
+        gaps=[Gap.CONVENTION],
+        severity=Severity.NOTE,  # one pass at a time, as a teacher or a sample has it too
+    )
+
+
+def _returns(program: Program, forward: Forward) -> bool:
+    """Whether the function gives the output to its caller: a teacher, a target, a pseudo-label."""
+    function = program.function_around(forward.site)
+    nodes = walk(function.body, False) if function is not None else ()
+    values = (node.value for node in nodes if isinstance(node, ir.Return) and node.value is not None)
+    return any(getattr(part, "at", None) == forward.site.at for value in values for part in walk((value,), False))
 
 
 def _minding(program: Program, forward: Forward) -> tuple[ObjectId, ...]:

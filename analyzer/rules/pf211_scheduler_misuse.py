@@ -19,6 +19,8 @@ from analyzer.rules.iteration import exclude, extra_guards, in_one_iteration, ne
 
 FEW = 500
 """An epoch of fewer batches is rare: a schedule that is over after so many steps was meant in epochs."""
+FEW_BATCHES = 20
+"""A patience of more is rarely meant in epochs."""
 GONE = 1e-3
 """What a learning rate may shrink to and still train something."""
 _PLATEAU = "torch.optim.lr_scheduler.ReduceLROnPlateau"
@@ -75,6 +77,7 @@ class SchedulerMisuse(Rule):
             _too_often(program, report, event, steps)
             _too_seldom(program, report, event, steps)
             _too_early(program, report, event, steps)
+            _plateau_of_batches(program, report, event)
         _twice(program, report, schedules)
 
 
@@ -200,6 +203,25 @@ def _too_early(program: Program, report: Report, event: SchedulerStep, steps: li
         "Call it after `optimizer.step()`.",
         because=[made.trace, event.trace, step.trace],
         gaps=[Gap.UNSEEN] if extra_guards(event, step) else [],
+    )
+
+
+def _plateau_of_batches(program: Program, report: Report, event: SchedulerStep) -> None:
+    """``ReduceLROnPlateau`` is stepped with the metric of every batch."""
+    made, nest = program.objects[event.scheduler], nest_of(event)
+    patience = _argument(program, made, "patience")
+    is_short = patience is None or ((number := _number(patience)) is not None and number <= FEW_BATCHES)
+    if made.name != _PLATEAU or not nest or nest[-1].kind != "data" or event.guards or not is_short:
+        return
+    if program.runs_once(nest[-1]):
+        return
+    report(
+        event.site,
+        "This scheduler {is} stepped with every batch: its patience counts batches then, and the noise of a few of "
+        "them lowers the learning rate. Step it once per epoch, with the metric of the whole of it.",
+        because=[made.trace, nest[-1].trace, event.trace],
+        gaps=[Gap.CONVENTION],
+        severity=Severity.NOTE,
     )
 
 

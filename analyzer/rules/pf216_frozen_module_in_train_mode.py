@@ -72,6 +72,8 @@ class FrozenModuleInTrainMode(Rule):
             is_whole = switch.module == event.module
             if (is_whole and not optimized & event.parts) or _is_held(switches, event):
                 continue
+            if event.parts & program.followers:
+                continue  # an average of what is trained: its batch norm is meant to see the batches
             seen.add((event.module, event.switch.site))
             because: list[Trace] = [event.freeze, program.objects[event.module].trace, event.switch, event.trace]
             report(

@@ -118,7 +118,7 @@ def _left_out(program: Program, report: Report, made: list[OptimizerMade]) -> No
     """A module that a training step runs backward through, and whose parameters no optimizer holds."""
     steps = list(program.of(Step))
     held = frozenset(part for event in made for part in event.parts)
-    if not steps or not all(event.is_complete for event in made) or any(True for _ in program.of(ParametersAdded)):
+    if not steps or not all(_is_whole(program, event) for event in made) or any(program.of(ParametersAdded)):
         return
     known = {event.optimizer for event in made}
     if any(step.optimizer not in known for step in steps):
@@ -146,6 +146,11 @@ def _left_out(program: Program, report: Report, made: list[OptimizerMade]) -> No
             because=[program.objects[module].trace, forward.trace, backward.trace, optimizer.trace],
             gaps=[Gap.UNSEEN if any(True for _ in program.of(Restored)) else Gap.CONVENTION],
         )
+
+
+def _is_whole(program: Program, made: OptimizerMade) -> bool:
+    """Whether all that an optimizer holds is known: parameters of modules, or tensors of none."""
+    return made.is_complete or program.objects[made.optimizer].born == "tensors"
 
 
 def _is_twin(program: Program, module: ObjectId, other: ObjectId) -> bool:

@@ -89,7 +89,7 @@ def _no_step(program: Program, report: Report) -> None:
             continue
         backwards = list(program.within(Backward, nest))
         others = program.within(Step, nest)
-        if not backwards or any(not program.disjoint(step.modules, clear.modules) for step in others):
+        if not backwards or any(_may_be_its_step(program, step, clear) for step in others):
             continue
         seen.add(optimizer)
         report(
@@ -103,6 +103,14 @@ def _no_step(program: Program, report: Report) -> None:
             ],
             gaps=_handed_on(program, optimizer, clear),
         )
+
+
+def _may_be_its_step(program: Program, step: Step, clear: Clear) -> bool:
+    """Whether a step may apply the gradients that are reset: not that of another optimizer that is known, made of
+    other modules or of tensors."""
+    if step.optimizer is not None and clear.optimizer is not None and clear.modules:
+        return bool(step.modules & clear.modules)
+    return not program.disjoint(step.modules, clear.modules)
 
 
 def _owner(program: Program, clear: Clear) -> ObjectId | None:

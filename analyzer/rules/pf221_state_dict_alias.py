@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from analyzer.engine.mode_events import WeightsKept, WeightsRestored, WeightsUsed
+from analyzer.engine.events import Step
+from analyzer.engine.mode_events import ModuleNamed, WeightsKept, WeightsRestored, WeightsUsed
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap, Site, Trace, start
+from analyzer.engine.words import words
 from analyzer.findings import Severity
 from analyzer.fixes.edits import InsertAfter, InsertBefore, InsertStatement, SymbolicEdit
 from analyzer.rules.base import DraftFix, Report, Rule
@@ -57,6 +59,8 @@ class StateDictAlias(Rule):
                 done.add(program.objects[weights].trace.site)
                 use = start(event.site, _USES[event.how], Gap.CONVENTION if event.how == "return" else None)
                 _report(program, report, weights, [change, use], _gaps(program, weights))
+        for named in program.of(ModuleNamed):
+            _check_named(program, report, named)
         loads = {event.place: event for event in program.of(WeightsRestored)}
         for kept in program.of(WeightsKept):
             site, load = program.objects[kept.weights].trace.site, loads.get(kept.place)
@@ -69,6 +73,40 @@ _USES = {
     "save": "they are saved here",
     "return": "they are returned here",
 }
+
+
+def _check_named(program: Program, report: Report, named: ModuleNamed) -> None:
+    """The best model so far is a second name of the model that goes on training, and is read after the loop."""
+    born = len(program.objects[named.module].loops)
+    steps = [step for step in program.within(Step, named.loops[:1]) if named.module in step.modules]
+    if born >= len(named.loops) or not steps or not _is_best(program, named):
+        return
+    if any(len(step.loops) <= born for step in steps) or not _is_read_later(program, named):
+        return
+    report(
+        named.site,
+        f"`{named.name}` {{is}} the model itself, not a copy: training goes on in it, so that what is kept here will "
+        "be the last model and not the best. Use `copy.deepcopy(…)`.",
+        because=[program.objects[named.module].trace, named.trace, steps[-1].trace],
+        gaps=[Gap.CONVENTION],
+    )
+
+
+def _is_best(program: Program, named: ModuleNamed) -> bool:
+    """Whether the condition around it compares."""
+    tests = [words(program).node(guard.site) for guard in named.guards]
+    nodes = (part for test in tests if isinstance(test, ir.If) for part in walk((test.test,), False))
+    return any(isinstance(part, ir.Operation) and part.op in {"<", ">", "<=", ">="} for part in nodes)
+
+
+def _is_read_later(program: Program, named: ModuleNamed) -> bool:
+    """Whether the name is read behind the loop, in the same body."""
+    function, unit = program.function_around(named.site), program.unit(named.site.path)
+    body = function.body if function is not None else unit.body if unit is not None else ()
+    loop = next((node for node in walk(body, False) if getattr(node, "at", None) == named.loops[0].site.at), None)
+    inside = walk((loop,), False) if isinstance(loop, (ir.For, ir.While)) else ()
+    last = max((getattr(node, "at", 0) for node in inside), default=named.site.at)
+    return any(isinstance(node, ir.Name) and node.id == named.name and node.at > last for node in walk(body, False))
 
 
 def _gaps(program: Program, weights: int) -> list[Gap]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from analyzer.engine.data_events import LoaderMade
+from analyzer.engine.data_events import LoaderMade, Prepared
 from analyzer.engine.events import Event
 from analyzer.engine.loading import (
     Loading,
@@ -62,6 +62,7 @@ class MissingDistributedSharding(Rule):
         """A training loader of an indexed dataset without a sampler, in a program of several processes."""
         known = loading(program)
         if not known.distributed:
+            _check_prepared(program, known, report)
             return
         found = [
             made for made in known.made.values() if is_whole(program, known, made) and not known.is_evaluated(made)
@@ -97,6 +98,23 @@ def _is_one_run(program: Program, one: Event, other: Event) -> bool:
 
 def _is_free(node: ir.FunctionDef) -> bool:
     return not node.params or node.params[0].name not in {"self", "cls"}
+
+
+def _check_prepared(program: Program, known: Loading, report: Report) -> None:
+    """Accelerate prepares the model and the optimizer, and not the loader that it trains on."""
+    for prepared in program.of(Prepared):
+        for made in known.made.values():
+            training = known.training(made)
+            if training is None or training.gap or not is_whole(program, known, made) or picks_by_rank(program):
+                continue
+            report(
+                made.site,
+                "Accelerate prepares the model and not this loader: with several processes every rank {will get} the "
+                "whole dataset. Give the loader to `prepare` as well.",
+                because=[prepared.trace, made.trace, training.trace],
+                gaps=[Gap.CONVENTION],
+                severity=Severity.NOTE,  # nothing shows how many processes there are
+            )
 
 
 def _training(program: Program, known: Loading, made: LoaderMade) -> tuple[Trace | None, list[Gap]]:

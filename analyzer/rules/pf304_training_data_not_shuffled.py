@@ -72,7 +72,8 @@ class TrainingDataNotShuffled(Rule):
             if why is None or training is None or not _is_trained(program, training):
                 continue
             kind = dataset_kind(program, made.argument("dataset"))
-            if kind == "iterable" or known.is_handed_over(made) or _is_noise(program, made.argument("dataset")):
+            is_taken = known.is_handed_over(made) and made.loader not in known.fitted
+            if kind == "iterable" or is_taken or _is_noise(program, made.argument("dataset")):
                 continue
             shuffles = _shuffles(program) if shuffles is None else shuffles
             others = [known.made[obj] for obj in training.among]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from analyzer.engine.device_events import Clock, Sync
@@ -13,6 +14,11 @@ from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
 
 MAX_FEW = 32
+MANY_READS = 4
+"""So many numbers that are read one by one, in every step, are worth a word."""
+
+_ELSEWHERE = re.compile(rb"cuda|device|\.to\(|accelerat|mps|xla|fabric|Trainer|gpu", re.IGNORECASE)
+"""What a program says that uses anything but the CPU."""
 
 
 class SyncInHotLoop(Rule):
@@ -62,7 +68,7 @@ class SyncInHotLoop(Rule):
     def check(self, program: Program, report: Report) -> None:
         """A wait in a loop inside the loop over steps, or an explicit one in every step."""
         syncs = [sync for sync in program.of(Sync) if not any(guard.is_periodic for guard in sync.guards)]
-        if not syncs:
+        if not syncs or not _may_leave_host(program):
             return
         training = _at_home(program.of(Backward))
         stepping = _at_home(program.of(Step))
@@ -80,6 +86,14 @@ class SyncInHotLoop(Rule):
                 is_training = nest_key(steps) in training & stepping
                 _report_element(program, report, sync, steps, inner, is_training)
         _report_between(program, report, [sync for sync in syncs if nest_key(sync.loops) in training])
+
+
+def _may_leave_host(program: Program) -> bool:
+    """Whether any code that was read may put a model elsewhere than into the host's memory: a file that makes its
+    models and never speaks of a device runs on the CPU."""
+    sources = (program.project.read(path) or b"" for path in program.modules)
+    is_given = any(program.objects[each.module].born for each in program.of(Forward) if each.module is not None)
+    return is_given or any(_ELSEWHERE.search(source) for source in sources)
 
 
 def _at_home(events: Iterable[Event]) -> frozenset[tuple[object, ...]]:
@@ -158,6 +172,8 @@ def _report_between(program: Program, report: Report, syncs: list[Sync]) -> None
         inside = [event.order for event in work if nest_key(event.loops) == nest]
         last = max(sync.order for sync in found)
         between = [sync for sync in found if any(sync.order < order < last for order in inside)]
+        if not between and len({sync.site for sync in found}) >= MANY_READS:
+            _report_many(program, report, found)
         if between:
             first, more = between[0], len({sync.site for sync in between}) - 1
             rest = f" So {'do' if more > 1 else 'does'} {more} more in this step." if more else ""
@@ -169,3 +185,16 @@ def _report_between(program: Program, report: Report, syncs: list[Sync]) -> None
                 gaps=[Gap.CONVENTION],
                 severity=Severity.NOTE,
             )
+
+
+def _report_many(program: Program, report: Report, found: list[Sync]) -> None:
+    """A row of numbers that are read one after the other at the end of every step."""
+    first, count = found[0], len({sync.site for sync in found})
+    report(
+        first.site,
+        f"Every step {{does read}} {count} numbers one by one, beginning with `{program.sources.text(first.site)}`, "
+        "and each waits for the device. Stack them and read them once, or every n-th step.",
+        because=[first.loops[-1].trace, first.trace],
+        gaps=[Gap.CONVENTION],
+        severity=Severity.NOTE,
+    )

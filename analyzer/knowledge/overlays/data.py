@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from analyzer.engine.calls import Calls
-from analyzer.engine.data_events import Distributed, EpochSet, LoaderIterated, LoaderMade, Seeded, Sharded
+from analyzer.engine.data_events import (
+    Distributed,
+    EpochSet,
+    Fitted,
+    LoaderIterated,
+    LoaderMade,
+    Prepared,
+    Seeded,
+    Sharded,
+)
 from analyzer.engine.machine import Args
 from analyzer.engine.state import State
 from analyzer.engine.trace import Site, start
@@ -92,7 +101,7 @@ def random_split(machine: Calls, args: Args, at: int, state: State) -> Value:
 def _as_batch(item: Value, loader: ObjectId) -> Value:
     """A part of a batch, which comes out of a loader."""
     return union(
-        replace(case, via=case.via | {loader}, is_batch=True)
+        replace(case, via=case.via | {loader}, is_batch=True, birth=None)
         if isinstance(case, Tensor)
         else Tensor(via=frozenset({loader}), is_opaque=True, is_batch=True)
         for case in item.cases
@@ -152,6 +161,19 @@ def handed_over(machine: Calls, receiver: Value, args: Args, at: int, state: Sta
     """``accelerator.prepare(loader)``, ``fabric.setup_dataloaders(loader)``, ``trainer.fit(model, loader)``."""
     objects = [objects_in(machine, arg, state, 1) for arg in args.all()]
     machine.emit(Sharded, at, None, objects=frozenset().union(*objects), by=machine.receiver_kind(receiver))
+    kinds = {machine.objects[obj].kind for each in objects for obj in each}
+    if machine.receiver_kind(receiver) == "Accelerator" and {"Module", "Optimizer"} <= kinds and "Loader" not in kinds:
+        machine.emit(Prepared, at, start(machine.site(at), "the model is prepared for several processes"))
+
+
+def fitted(machine: Calls, receiver: Value, args: Args, at: int, state: State, result: Value) -> None:
+    """``trainer.fit(model, train_loader)`` of Lightning."""
+    handed_over(machine, receiver, args, at, state, result)
+    given = args.at(1, "train_dataloaders") or args.keywords.get("train_dataloader")
+    model = args.at(0, "model")
+    loaders = [case.obj for case in given.cases if isinstance(case, Ref)] if given is not None else []
+    if loaders and all(machine.objects[obj].kind == "Loader" for obj in loaders) and model and machine.is_module(model):
+        machine.emit(Fitted, at, start(machine.site(at), "a framework trains on it"), loaders=frozenset(loaders))
 
 
 def split_by_rank(machine: Calls, receiver: Value, args: Args, at: int, state: State, result: Value) -> None:
@@ -222,7 +244,8 @@ METHOD_OBSERVERS = {
     "set_epoch": epoch_set,
     "shard": split_by_rank,
     **dict.fromkeys(
-        ("prepare", "prepare_data_loader", "setup_dataloaders", "process_dataloader", "fit", "auto_dataloader"),
+        ("prepare", "prepare_data_loader", "setup_dataloaders", "process_dataloader", "auto_dataloader"),
         handed_over,
     ),
+    "fit": fitted,
 }
