@@ -10,6 +10,7 @@ from analyzer.engine.values import Class
 from analyzer.syntax import ir
 from analyzer.syntax.scope import dotted, walk
 
+_CHILDREN = frozenset(["named_children", "children", "named_modules"])
 _REGISTERS = frozenset(["add_module", "register_module", "register_parameter", "register_buffer", "setattr"])
 _HOLDERS = frozenset(["ModuleList", "ModuleDict", "Sequential", "ParameterList", "ParameterDict"])
 _HANDS_OUT = frozenset(["parameters", "named_parameters", "state_dict", "_apply", "to", "cuda", "modules", "children"])
@@ -108,6 +109,10 @@ def _last(call: ir.Call) -> str:
     return (dotted(call.callee) or "").rpartition(".")[2]
 
 
+def _last_name(callee: ir.Expr) -> str:
+    return callee.attr if isinstance(callee, ir.Attribute) else ""
+
+
 def _lineage(cls: Class) -> Iterator[Class]:
     work, seen = [cls], set[int]()
     while work:
@@ -120,6 +125,12 @@ def _lineage(cls: Class) -> Iterator[Class]:
 
 def _registers(node: object, this: str, name: str) -> bool:
     """``for m in self.name: self.add_module(…)``, ``setattr(self, …, self.name[0])``, ``nn.ModuleList(self.name)``."""
+    if isinstance(node, ir.For) and isinstance(node.iter, ir.Call) and _last(node.iter) in _CHILDREN:
+        calls = (
+            part.callee for part in walk(node.body, True) if isinstance(part, ir.Call) and _last(part) in _REGISTERS
+        )
+        if any(dotted(callee) == f"{this}.{_last_name(callee)}" for callee in calls):
+            return True  # whose children these are, the loop around it says
     if isinstance(node, ir.For) and _mentions(node.iter, this, name):
         return any(isinstance(part, ir.Call) and _last(part) in _REGISTERS for part in walk(node.body, True))
     if isinstance(node, ir.Call) and _last(node) in _REGISTERS:

@@ -8,7 +8,7 @@ from analyzer.engine.data_events import Restored
 from analyzer.engine.events import Escape, Forward, Loop, Mode
 from analyzer.engine.modes import called
 from analyzer.engine.program import Program
-from analyzer.engine.trace import Gap
+from analyzer.engine.trace import Gap, Site
 from analyzer.engine.values import ObjectId
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
@@ -220,6 +220,7 @@ def _gaps(timeline: Timeline, forward: Forward) -> list[Gap] | None:
     assert module is not None
     born = program.objects[module].born
     gaps = [Gap.CONVENTION] if forward.depends == "maybe" or forward.grad != "no" else []
+    gaps += [Gap.UNSEEN] if _has_own_switch(program, module) else []
     switch = timeline.switch(forward, is_eval=False)
     here = timeline.at(forward)
     if switch is not None:
@@ -242,14 +243,29 @@ def _gaps(timeline: Timeline, forward: Forward) -> list[Gap] | None:
     return gaps
 
 
+def _has_own_switch(program: Program, module: ObjectId) -> bool:
+    """Whether a class says itself what ``eval()`` does, for each of its parts."""
+    cls = program.objects[module].cls
+    body = cls.node.body if cls is not None else ()
+    return any(isinstance(node, ir.FunctionDef) and node.name == "eval" for node in body)
+
+
 def _is_meant(timeline: Timeline, switch: Mode, forward: Forward) -> bool:
-    """``train()`` right before the evaluation, in its own function: losses that a detector computes in training mode
-    only, dropout wanted (Monte Carlo)."""
+    """``train()`` right before the evaluation, in its own function or one that calls it: losses that a detector
+    computes in training mode only, dropout wanted (Monte Carlo), statistics of batch norm taken anew."""
     start, end = timeline.at(switch), timeline.at(forward)
-    if switch.function != forward.function or start > end or timeline.trains_between(start, end):
+    around = {forward.function, *(_function_at(timeline.program, call) for call in forward.calls)}
+    is_once = switch.function == forward.function or switch.loops == forward.loops[: len(switch.loops)]
+    if switch.function not in around or not is_once or start > end or timeline.trains_between(start, end):
         return False
     assert forward.module is not None
     return not any(timeline.handed_over(forward.module, start, end))
+
+
+def _function_at(program: Program, call: Site) -> Site | None:
+    """The function whose text a call stands in."""
+    function = program.function_around(call)
+    return Site(call.path, function.at) if function is not None else None
 
 
 def _is_beside(event: Mode, forward: Forward) -> bool:

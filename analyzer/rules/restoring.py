@@ -11,9 +11,10 @@ from analyzer.engine.program import Program
 from analyzer.engine.trace import Site
 from analyzer.engine.words import spelled, words
 from analyzer.syntax import ir
-from analyzer.syntax.scope import target_names, walk
+from analyzer.syntax.scope import dotted, target_names, walk
 
 _BASE_WORDS = re.compile(r"base_?net|backbone|imagenet|vgg|resnet|inception|lpips", re.IGNORECASE)
+_PRE_WORDS = re.compile(r"(?<![a-z])pre(?:[-_.]|train)", re.IGNORECASE)
 _OWN_WORDS = re.compile(r"best|last|latest|final|ckpt|checkpoint|epoch|model|weights", re.IGNORECASE)
 _FETCHES = re.compile(r"download|urlretrieve|wget|gdown|from_url|load_url|cached_path", re.IGNORECASE)
 _KEPT_BY_RUN = re.compile(r"\.(?:kth_)?(?:best|last)_model_(?:path|checkpoint)\b|\.last_checkpoint\b")
@@ -31,6 +32,8 @@ def is_published(program: Program, read: Read, use: Restored) -> bool:
         return True
     if function is not None and any(param.name == "pretrained" for param in function.params):
         return True
+    if _PRE_WORDS.search(_written_for(program, read)) or _is_in_constructor(program, function, use):
+        return True
     target = words(program).node(use.site)
     if isinstance(target, ir.Call) and _BASE_WORDS.search(spelled(target.callee)):
         return True
@@ -43,6 +46,30 @@ def is_published(program: Program, read: Read, use: Restored) -> bool:
     if any(program.of(Backward)) or not isinstance(node, ir.Expr) or not _is_written(node):
         return False
     return not _OWN_WORDS.search(words(program).of(site))
+
+
+def _is_in_constructor(program: Program, function: ir.FunctionDef | None, use: Restored) -> bool:
+    """Whether a network gets its own weights when it is made: those of a backbone."""
+    node = words(program).node(use.site)
+    is_init = function is not None and function.name == "__init__" and function.params[:1] != ()
+    return is_init and isinstance(node, ir.Call) and dotted(node.callee) == "self.load_state_dict"
+
+
+def _written_for(program: Program, read: Read) -> str:
+    """The text that names the file, also where a variable of the same body holds it."""
+    if read.file_at is None:
+        return ""
+    site = Site(read.site.path, read.file_at)
+    node, function, unit = words(program).node(site), program.function_around(site), program.unit(site.path)
+    if not isinstance(node, ir.Name) or unit is None:
+        return words(program).of(site)
+    body = function.body if function is not None else unit.body
+    given = [
+        each.value
+        for each in walk(body, False)
+        if isinstance(each, ir.Assign) and isinstance(each.value, ir.Constant) and node.id in _names(each)
+    ]
+    return " ".join(str(value.value) for value in given)
 
 
 def _is_written(node: ir.Expr) -> bool:
