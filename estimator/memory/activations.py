@@ -101,6 +101,8 @@ def _attention(setup: Setup) -> tuple[float, float]:
     is_view = facts.keeps_fused and not setup.is_compiled and setup.attention != "eager"
     fused = facts.q_width + facts.kv_width if is_view else 0
     streams = c * (2 * facts.q_width + 2 * kv + fused) / setup.tp
+    if facts.latent:  # keys and values are made of every head; the latents beside them are kept whole
+        streams = c * (2 * facts.q_width + 2 * facts.value_width) / setup.tp + 2 * c * facts.latent
     floor = c * 2 * facts.q_width / setup.tp
     if setup.attention != "eager":
         return streams + 4 * facts.heads / setup.tp, floor

@@ -46,6 +46,7 @@ def choices(run: RunConfig, readings: tuple[ModelFacts, ...]) -> Choices:
         "repeats_keys": fixed(False),
         "keeps_quantized_inputs": fixed(False),
         "stores_fp8": fixed(False),
+        "expands_latent": Choice(False, (False, True)) if task == "generate" and readings[0].latent else fixed(False),
         "keeps_scores": fixed(False),
     }
     if readings[0].local is not None:  # the repository's own forward pass says how

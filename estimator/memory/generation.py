@@ -8,13 +8,22 @@ from estimator.report import Term
 
 
 def kv_cache(setup: Setup) -> Term:
-    """Keys and values of every layer for every token of the context."""
-    facts = setup.facts
-    total = 2 * setup.stage_layers * facts.kv_width / setup.tp * setup.tokens * setup.kv_bytes
-    formula = (
-        f"2 x {setup.stage_layers} layers x {facts.kv_width} wide x {setup.tokens:,} tokens x {setup.kv_bytes:g} B"
-    )
-    return Term("KV cache", int(total), int(total), formula, "keys and values per layer (GQA width)")
+    """Keys and values of every token of the context, for every layer that attends to all of it. Layers with a window
+    need no more than it, which engines may or may not use; latent attention needs one vector per token and layer,
+    of which transformers caches the keys and values."""
+    facts, stage = setup.facts, setup.stage_layers / setup.facts.layers
+    width = facts.kv_width + facts.value_width
+    least = facts.latent or width / setup.tp  # a latent is not divided: every rank needs it whole
+    if facts.latent and not setup.expands_latent:
+        width = facts.latent * setup.tp
+    whole = (facts.cached_layers or facts.layers - facts.window_layers) * stage
+    near = facts.window_layers * stage
+    entries = (whole + near) * setup.tokens
+    needed = whole * setup.tokens + near * min(setup.tokens, setup.micro_batch * (facts.window or setup.seq_len))
+    total = entries * width / setup.tp * setup.kv_bytes
+    formula = f"{whole + near:g} layers x {width:,} wide x {setup.tokens:,} tokens x {setup.kv_bytes:g} B"
+    floor = needed * least * setup.kv_bytes
+    return Term("KV cache", int(total), int(min(floor, total)), formula, "keys and values per layer (GQA width)")
 
 
 def forward_working_set(setup: Setup) -> Term:

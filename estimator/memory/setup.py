@@ -59,6 +59,7 @@ class Setup:
     keeps_scores: bool  # torch before 1.11 kept the input of log_softmax beside its result (pytorch#65242)
     widens_adapters: bool  # peft makes LoRA's matrices fp32 beside 16-bit weights (autocast_adapter_dtype)
     unties: bool  # frameworks that load a tied embedding and its head as two matrices (litgpt's finetuning)
+    expands_latent: bool  # the cache of latent attention holds the keys and values made from it
     widens_logits: bool  # transformers' losses cast 16-bit logits to fp32, a plain cross_entropy does not
     is_activation_fused: bool  # tanh GELU: one kernel in torch, seven operations in transformers' "gelu_new"
     repeats_keys: bool  # keys and values are written out once per query head (transformers' repeat_kv)

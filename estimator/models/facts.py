@@ -61,6 +61,11 @@ class ModelFacts:
     is_guessed: bool = False
     stored_as: str | None = None  # the quantisation its published weights have
     image_net: images.ImageNet | None = None  # a convolutional network, counted map by map
+    cached_layers: int = 0  # that keep every token's keys and values; 0: all of them
+    window_layers: int = 0  # that need those of the last `window` tokens alone
+    window: int = 0
+    latent: int = 0  # width of a token's cache entry in latent attention (DeepSeek)
+    value_dim: int = 0  # of one head's values, where it differs from the keys'
     pixel_net: pixels.PixelNet | None = None  # a diffusion network, counted by latent positions
     local: Pass | None = None  # a network of the repository, and what one sample's forward pass keeps of it
     frozen: int = 0  # parameters that need no gradient
@@ -78,6 +83,11 @@ class ModelFacts:
     def kv_width(self) -> int:
         """Width of the keys (and of the values) of one token."""
         return self.kv_heads * self.head_dim
+
+    @property
+    def value_width(self) -> int:
+        """Width of the values of one token."""
+        return self.kv_heads * (self.value_dim or self.head_dim)
 
     @property
     def embedding_params(self) -> int:
@@ -276,7 +286,10 @@ def _scaled(facts: ModelFacts, params: int) -> ModelFacts:
     """The same proportions at another size: depth takes up the difference."""
     per_layer = max(facts.layer_params, 1)
     layers = max(round((params - facts.embedding_params) / per_layer), 1)
-    return replace(facts, id=None, params=params, layers=layers, is_guessed=True, source=f"shape like {facts.id}")
+    return replace(
+        facts, id=None, params=params, layers=layers, is_guessed=True, source=f"shape like {facts.id}",
+        cached_layers=0, window_layers=0,
+    )  # fmt: skip
 
 
 def _stem(name: str) -> str:
@@ -350,7 +363,7 @@ def _facts_as(row: dict[str, str], kind: str) -> ModelFacts | None:
         return None
     family = _families().get(row["family"], _PLAIN)
     active = number(row, "params_active")
-    return ModelFacts(
+    return _with_cache(row["attention"], ModelFacts(
         id=row["hf_id"], kind=kind, params=int(number(row, "params_total") or 0), layers=layers, hidden=hidden,
         heads=heads, kv_heads=_first_int(row["kv_heads"]) or heads,
         head_dim=_first_int(row["head_dim"]) or hidden // heads,
@@ -366,7 +379,27 @@ def _facts_as(row: dict[str, str], kind: str) -> ModelFacts | None:
         caps_scores=family["caps_scores"] == "True",
         max_position=int(number(row, "max_position") or 0) or None, patch=_setting(row, "patch"),
         image=_setting(row, "image"),
-    )  # fmt: skip
+    ))  # fmt: skip
+
+
+def _with_cache(attention: str, facts: ModelFacts) -> ModelFacts:
+    """What the attention column says about the cache: layers by kind, the window, the latent's widths."""
+
+    def said(name: str) -> int:
+        match = re.search(rf"\b{name}=(\d+)", attention)
+        return int(match[1]) if match else 0
+
+    kinds = {name: int(count) for name, count in re.findall(r"(\w+_attention)x(\d+)", attention)}
+    window = said("sliding_window")
+    is_hybrid = "linear_attention" in kinds or (window > 0 and "sliding_attention" in kinds)
+    return replace(
+        facts,
+        cached_layers=kinds.get("full_attention", 0) if is_hybrid else 0,
+        window_layers=kinds.get("sliding_attention", 0) if window else 0,
+        window=window,
+        latent=said("kv_lora") + said("qk_rope") if said("kv_lora") else 0,
+        value_dim=said("v"),
+    )
 
 
 def _depth(row: dict[str, str]) -> int:

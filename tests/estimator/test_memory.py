@@ -241,3 +241,24 @@ def test_experts_may_be_on_other_ranks_and_the_floor_takes_it() -> None:
     spread = candidates.typical(choices_of(**words, sharding="zero1", ep_degree=8), "")
     assert spread.block_params < whole.block_params / 4
     assert weights.optimizer_state(spread).num_bytes == weights.optimizer_state(whole).num_bytes
+
+
+def cache_of(model: str, context: int) -> tuple[int, int]:
+    """Point and floor of the KV cache for one sequence, in bytes."""
+    found = choices_of(model=model, task="generate", max_context=context, micro_batch=1, precision="pure-bf16")
+    term = generation.kv_cache(candidates.typical(found, ""))
+    return term.num_bytes, term.floor_bytes
+
+
+def test_a_latent_cache_holds_one_vector_per_token_and_layer() -> None:
+    """DeepSeek-V2 (2024), section 2.1: 512 compressed and 64 rotary dimensions for 60 layers of 128 heads."""
+    assert cache_of("deepseek-ai/DeepSeek-V2", 1000) == (60 * 576 * 1000 * 2, 60 * 576 * 1000 * 2)
+    found = choices_of(model="deepseek-ai/DeepSeek-V2", task="generate", max_context=1000, micro_batch=1)
+    assert found["expands_latent"].probable == (False, True)
+
+
+def test_layers_without_a_cache_or_with_a_window_are_not_in_the_floor() -> None:
+    assert cache_of("Qwen/Qwen3-Next-80B-A3B-Instruct", 1000)[0] == 12 * 1024 * 1000 * 2
+    point, floor = cache_of("google/gemma-2-9b", 8192)
+    assert point == 42 * 4096 * 8192 * 2
+    assert floor == 21 * 4096 * (8192 + 4096) * 2
