@@ -24,7 +24,7 @@ import io
 import re
 import sys
 import tokenize
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 MAX_DEPTH = 300
@@ -147,133 +147,111 @@ def recursion_room() -> Iterator[None]:
         sys.setrecursionlimit(before)
 
 
-class _Level:
-    """The inside of one open bracket, or a statement. Height: what stands in brackets may be the innermost operand of
-    every operator around it, so the current element is as high as its highest bracket plus its operators."""
-
-    __slots__ = ("best", "inner", "num_operators")
-
-    def __init__(self) -> None:
-        self.best = 0
-        self.inner = 0
-        self.num_operators = 0
-
-    def next_element(self) -> None:
-        self.best = self.height()
-        self.inner = self.num_operators = 0
-
-    def height(self) -> int:
-        return max(self.best, self.inner + self.num_operators)
+_Level = tuple[int, int, int]
+"""The inside of an open bracket, or a statement: how high its finished elements are at most, how high the brackets in
+the current one are, and its operators. What stands in brackets may be the innermost operand of every operator around
+it, so the current element is as high as its highest bracket plus its operators."""
 
 
 class _Scan:
-    """State of one pass: open brackets, and the blocks around the current line."""
+    """State of one pass: the blocks around the current line, and what was found. Of the seven kinds of token there are
+    tens of thousands in a file, so `run` handles the frequent ones itself, on plain numbers."""
 
-    __slots__ = ("_after_string", "_blocks", "_elifs", "_levels", "_source", "_start", "cost", "deepest", "where")
+    __slots__ = ("_blocks", "_elifs", "_source", "_start", "cost", "deepest", "where")
 
     def __init__(self, source: bytes) -> None:
         self._source = source
-        self._levels = [_Level()]
         self._blocks = [0]  # indentation widths
         self._elifs = [0]  # elif branches before this line, one entry per block
-        self._after_string = False
         self._start = 0
         self.cost = 0
         self.deepest = 0
         self.where = 0
 
     def run(self) -> None:
-        self._start_line(0)
-        handlers: dict[str | None, Callable[[re.Match[bytes]], None]] = {
-            "string": self._string,
-            "line": self._line,
-            "open": self._open,
-            "close": self._close,
-            "comma": self._comma,
-            "semicolon": self._end_statement,
-            "deeper": self._deeper,
-        }
-        for token in _TOKEN.finditer(self._source):
+        source, around = self._source, list[_Level]()
+        best = inner = num_operators = 0
+        after_string = False
+        self._start_line(0, 0)
+        for token in _TOKEN.finditer(source):
             kind = token.lastgroup
-            handler = handlers.get(kind)
-            if handler is not None:
-                handler(token)
-                if kind != "line":
-                    self._after_string = kind == "string"
-        self._end_statement()
+            if kind == "deeper":
+                num_operators += 1
+            elif kind == "comma":
+                best, inner, num_operators = max(best, inner + num_operators), 0, 0
+            elif kind == "open":
+                self.cost += max(0, len(around) + 1 - _FREE_DEPTH)
+                around.append((best, inner, num_operators))
+                best = inner = num_operators = 0
+            elif kind == "close":
+                if around:
+                    best, inner, num_operators = self._closed(max(best, inner + num_operators), around.pop())
+            elif kind == "string":
+                num_operators += after_string
+                inner = max(inner, _string_height(token[0]))
+                after_string = True
+                continue
+            elif kind == "semicolon" or (
+                # After a bracket that is never closed the parser stops at such a word, so the depth starts again.
+                kind == "line" and (not around or _STARTS_STATEMENT.match(source, token.end()))
+            ):
+                self._end_statement((best, inner, num_operators), around)
+                best = inner = num_operators = 0
+                if kind == "line":
+                    self._start_line(token.start(), token.end())
+            else:  # a comment, or a line end inside brackets
+                continue
+            after_string = False
+        self._end_statement((best, inner, num_operators), around)
 
     def line_of_deepest(self) -> int:
         return self._source.count(b"\n", 0, self.where) + 1
 
-    def _end_statement(self, token: re.Match[bytes] | None = None) -> None:
-        while len(self._levels) > 1:
-            self._close()
-        height = self._levels[0].height()
+    def _closed(self, height: int, level: _Level) -> _Level:
+        """The level around a bracket that closes. The bracket itself counts: each pair of ``f(1)(2)(3)`` is a node
+        around the last."""
+        best, inner, num_operators = level
+        if num_operators > _FREE_OPERATORS:
+            self.cost += (num_operators - _FREE_OPERATORS) // _OPERATORS_PER_UNIT
+        return best, max(inner, height), num_operators + 1
+
+    def _end_statement(self, level: _Level, around: list[_Level]) -> None:
+        best, inner, num_operators = level
+        while around:
+            best, inner, num_operators = self._closed(max(best, inner + num_operators), around.pop())
+        height = max(best, inner + num_operators)
         depth = height + len(self._blocks) - 1 + sum(self._elifs)
         if height > MAX_PATTERN_HEIGHT and _CASE.match(self._source, self._start):
             depth += MAX_DEPTH
         if depth > self.deepest:
             self.deepest, self.where = depth, self._start
-        self._levels[0] = _Level()
-        self._after_string = False
 
-    def _open(self, token: re.Match[bytes]) -> None:
-        beyond = len(self._levels) - _FREE_DEPTH
-        if beyond > 0:
-            self.cost += beyond
-        self._levels.append(_Level())
-
-    def _close(self, token: re.Match[bytes] | None = None) -> None:
-        if len(self._levels) > 1:
-            height = self._levels.pop().height()
-            around = self._levels[-1]
-            around.inner = max(around.inner, height)
-            if around.num_operators > _FREE_OPERATORS:
-                self.cost += (around.num_operators - _FREE_OPERATORS) // _OPERATORS_PER_UNIT
-            around.num_operators += 1  # the bracket itself: each pair of `f(1)(2)(3)` is a node around the last
-
-    def _comma(self, token: re.Match[bytes]) -> None:
-        self._levels[-1].next_element()
-
-    def _deeper(self, token: re.Match[bytes]) -> None:
-        self._levels[-1].num_operators += 1
-
-    def _string(self, token: re.Match[bytes]) -> None:
-        level = self._levels[-1]
-        if self._after_string:
-            level.num_operators += 1
-        prefix = token[0][:3].split(b"'")[0].split(b'"')[0].lower()
-        if b"f" in prefix or b"t" in prefix:
-            level.inner = max(level.inner, _fstring_height(token[0]))
-
-    def _line(self, token: re.Match[bytes]) -> None:
-        if len(self._levels) > 1 and not _STARTS_STATEMENT.match(self._source, token.end()):
-            return
-        # After a bracket that is never closed the parser stops at such a word, so the depth starts again.
-        self._end_statement()
-        self._start_line(token.end())
-
-    def _start_line(self, offset: int) -> None:
+    def _start_line(self, line_end: int, offset: int) -> None:
+        """A statement begins at `offset`, behind the line end and the blanks that begin at `line_end`."""
         self._start = offset
+        blocks, elifs = self._blocks, self._elifs
         if self._source.startswith((b"#", b"\\"), offset) or offset >= len(self._source):
             return
-        indent = self._indent(offset)
-        while len(self._blocks) > 1 and self._blocks[-1] > indent:
-            self._blocks.pop()
-            self._elifs.pop()
-        if indent > self._blocks[-1]:
-            self._blocks.append(indent)
-            self._elifs.append(0)
+        blanks = self._source[line_end:offset]
+        indent = len(blanks[len(blanks.rstrip(b" \t\f")) :].expandtabs(8))
+        while len(blocks) > 1 and blocks[-1] > indent:
+            blocks.pop()
+            elifs.pop()
+        if indent > blocks[-1]:
+            blocks.append(indent)
+            elifs.append(0)
         elif _ELIF.match(self._source, offset):
-            self._elifs[-1] += 1
-        elif not _ELSE.match(self._source, offset):
-            self._elifs[-1] = 0
+            elifs[-1] += 1
+        elif elifs[-1] and not _ELSE.match(self._source, offset):
+            elifs[-1] = 0
 
-    def _indent(self, offset: int) -> int:
-        first = offset
-        while first and self._source[first - 1] in b" \t\f":
-            first -= 1
-        return len(self._source[first:offset].expandtabs(8))
+
+def _string_height(text: bytes) -> int:
+    """How high the expressions in a string are: none is in a plain one."""
+    if text.startswith((b"'", b'"')):
+        return 0
+    prefix = text[:3].split(b"'")[0].split(b'"')[0].lower()
+    return _fstring_height(text) if b"f" in prefix or b"t" in prefix else 0
 
 
 def _fstring_height(text: bytes) -> int:

@@ -119,9 +119,9 @@ class Interpreter(Functions):
 
     def import_(self, node: ir.Import, state: State) -> State:
         for name, bound in node.names:
-            found = self.project.resolve(name, self.frame.path, 0)
+            found = None if is_library(name) else self.project.resolve(name, self.frame.path, 0)
             scope = self.load_module(found, state) if found else None
-            if scope is not None and found is not None and not is_library(name):
+            if scope is not None and found is not None:
                 value: Value = PyModule(found, scope) if bound else self.package_of(name, state)
             else:
                 value = External(name if bound else name.partition(".")[0])
@@ -148,7 +148,8 @@ class Interpreter(Functions):
         return PyModule(path, scope)
 
     def import_from(self, node: ir.ImportFrom, state: State) -> State:
-        found = self.project.resolve(node.module, self.frame.path, node.level)
+        is_known = not node.level and is_library(node.module)
+        found = None if is_known else self.project.resolve(node.module, self.frame.path, node.level)
         scope = self.load_module(found, state) if found else None
         for name, bound in node.names:
             value: Value | None = state.get((scope, name)) if scope is not None else None
@@ -159,7 +160,7 @@ class Interpreter(Functions):
                 continue
             if value is None:
                 dotted_name = f"{node.module}.{name}" if node.module else name
-                inner = self.project.resolve(dotted_name, self.frame.path, node.level)
+                inner = None if is_known else self.project.resolve(dotted_name, self.frame.path, node.level)
                 inner_scope = self.load_module(inner, state) if inner else None
                 if inner is not None and inner_scope is not None:
                     value = PyModule(inner, inner_scope)
@@ -178,8 +179,8 @@ def owned(value: Value, cls: Class, scope: ObjectId) -> Value:
 
 
 def is_library(name: str) -> bool:
-    """Whether a plain import means PyTorch even where the tree under analysis is PyTorch's own: its tables know it
-    better than its code tells."""
+    """Whether an absolute import means PyTorch even where the tree under analysis is PyTorch's own: the tables know it
+    better than its code tells, and that code is not read to be left aside."""
     return name.partition(".")[0] == "torch"
 
 
