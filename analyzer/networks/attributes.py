@@ -200,6 +200,9 @@ class Attributes(Expressions):
             "register_parameter": lambda name, value=None: this.fields.__setitem__(name, value),
             "add_module": lambda name, child: self.add_child(this, name, child),
             "register_module": lambda name, child: self.add_child(this, name, child),
+            "__setattr__": lambda name, value: self.set(this, name, value) if isinstance(name, str) else None,
+            "__getattr__": lambda name: self.get(this, name) if isinstance(name, str) else MISSING,
+            "__getattribute__": lambda name: self.get(this, name) if isinstance(name, str) else MISSING,
         }
         if this.items is not None:
             found |= {

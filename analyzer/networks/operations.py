@@ -11,6 +11,7 @@ from functools import lru_cache
 from importlib import resources
 from typing import TypeVar
 
+from analyzer.networks import strides
 from analyzer.networks.tape import Tape
 from analyzer.networks.values import Missing, Stuck, Tensor
 from analyzer.toml import parse_toml
@@ -58,6 +59,9 @@ def tensor(value: object) -> Tensor:
     raise Stuck("a tensor is expected here")
 
 
+_COPIES = frozenset({"contiguous", "clone"})
+
+
 def number(value: object) -> int:
     """The value as a whole number. Raises `Stuck`."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or value != int(value):
@@ -81,10 +85,15 @@ def _elementwise(tape: Tape, name: str, args: Sequence[object], keywords: Mappin
         is_full = _said_type(args[1:], keywords, given)
     if name in table["nothing"]:
         return _unkept(tape, name, given, is_full)
-    if name in table["input"] and given.needs_grad:
+    keeps_result = name in table["result"] or (is_in_place and name in table["result_in_place"])
+    if name in table["input"] and given.needs_grad and not keeps_result:
         (tape.widened if name in table["full"] else tape.keep)(given)
-    made = given if is_in_place else tape.result(given.shape, [given], given.dtype, is_full=is_full)
-    if name in table["result"] and given.needs_grad:
+    if is_in_place and (keeps_result or name not in table["input"]):
+        made = given
+    else:  # an operation in place whose backward needs what was there keeps a copy of it
+        made = tape.result(given.shape, [given], given.dtype, is_full=is_full)
+        made.strides = given.strides if strides.is_dense(given.shape, given.strides) else None
+    if keeps_result and given.needs_grad:
         tape.keep(made)
     return made
 
@@ -94,8 +103,12 @@ def _unkept(tape: Tape, name: str, given: Tensor, is_full: bool | None) -> Tenso
     dtype = "int" if name in table["whole"] else "bool" if name in table["truth"] else given.dtype
     if name in table["cut"] or dtype != "float":
         return Tensor(given.shape, dtype, is_full=given.is_full, kept=given.kept if name == "detach" else set())
+    if name in _COPIES:
+        if name == "contiguous" and given.strides is None:
+            return given
+        return tape.result(given.shape, [given], given.dtype)
     if is_full is None or is_full == given.is_full:
-        return tape.view(given, given.shape)
+        return tape.view(given, given.shape, given.strides)
     return tape.result(given.shape, [given], given.dtype, is_full=is_full)
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from analyzer.networks import strides
 from analyzer.networks.operations import number, numbers, operation, tensor
 from analyzer.networks.sizes import MAX_NUMBER
-from analyzer.networks.tape import Tape
+from analyzer.networks.tape import MAX_ELEMENTS, Tape
 from analyzer.networks.values import Missing, Stuck, Tensor
 
 
@@ -34,7 +35,7 @@ def reshape(tape: Tape, given: object, *sizes: object, **keywords: object) -> Te
         wanted[wanted.index(-1)] = x.elements // known
     elif known != x.elements:
         raise Stuck(f"{list(x.shape)} seen as {wanted}")
-    return tape.view(x, wanted)
+    return tape.reshaped(x, wanted)
 
 
 @operation("flatten")
@@ -46,7 +47,7 @@ def flatten(tape: Tape, given: object, start_dim: object = 0, end_dim: object = 
     first, last = dim_of(start_dim, len(x.shape)), dim_of(end_dim, len(x.shape))
     if last < first:
         raise Stuck("nothing to flatten")
-    return tape.view(x, (*x.shape[:first], math.prod(x.shape[first : last + 1]), *x.shape[last + 1 :]))
+    return tape.reshaped(x, (*x.shape[:first], math.prod(x.shape[first : last + 1]), *x.shape[last + 1 :]))
 
 
 @operation("unflatten")
@@ -58,7 +59,7 @@ def unflatten(tape: Tape, given: object, dim: object, sizes: object) -> Tensor:
     wanted = [x.shape[at] // known if size == -1 else size for size in wanted]
     if math.prod(wanted) != x.shape[at]:
         raise Stuck(f"{x.shape[at]} seen as {wanted}")
-    return tape.view(x, (*x.shape[:at], *wanted, *x.shape[at + 1 :]))
+    return tape.reshaped(x, (*x.shape[:at], *wanted, *x.shape[at + 1 :]))
 
 
 @operation("permute")
@@ -68,24 +69,30 @@ def permute(tape: Tape, given: object, *dims: object, **keywords: object) -> Ten
     order = [dim_of(dim, len(x.shape)) for dim in numbers(dims or (keywords.get("dims", ()),))]
     if sorted(order) != list(range(len(x.shape))):
         raise Stuck(f"an order of dimensions {order} of {len(x.shape)}")
-    return tape.view(x, [x.shape[at] for at in order])
+    return _ordered(tape, x, order)
 
 
 @operation("transpose", "swapaxes", "transpose_")
 def transpose(tape: Tape, given: object, one: object, other: object) -> Tensor:
     """Two dimensions change places."""
     x = tensor(given)
-    shape = list(x.shape)
-    a, b = dim_of(one, len(shape)), dim_of(other, len(shape))
-    shape[a], shape[b] = shape[b], shape[a]
-    return tape.view(x, shape)
+    order = list(range(len(x.shape)))
+    a, b = dim_of(one, len(order)), dim_of(other, len(order))
+    order[a], order[b] = order[b], order[a]
+    return _ordered(tape, x, order)
+
+
+def _ordered(tape: Tape, x: Tensor, order: Sequence[int]) -> Tensor:
+    shape, steps = [x.shape[at] for at in order], strides.of(x.shape, x.strides)
+    return tape.view(x, shape, strides.normal(shape, [steps[at] for at in order]))
 
 
 @operation("t", "T", "mT")
 def transposed(tape: Tape, given: object) -> Tensor:
     """Rows and columns change places."""
     x = tensor(given)
-    return tape.view(x, (*x.shape[:-2], *x.shape[-2:][::-1]))
+    last = list(range(len(x.shape)))
+    return _ordered(tape, x, [*last[:-2], *last[-2:][::-1]])
 
 
 @operation("unsqueeze", "unsqueeze_")
@@ -93,7 +100,7 @@ def unsqueeze(tape: Tape, given: object, dim: object) -> Tensor:
     """A dimension of one."""
     x = tensor(given)
     at = dim_of(dim, len(x.shape) + 1)
-    return tape.view(x, (*x.shape[:at], 1, *x.shape[at:]))
+    return tape.reshaped(x, (*x.shape[:at], 1, *x.shape[at:]))
 
 
 @operation("squeeze", "squeeze_")
@@ -101,9 +108,9 @@ def squeeze(tape: Tape, given: object, dim: object = None) -> Tensor:
     """Without dimensions of one."""
     x = tensor(given)
     if dim is None:
-        return tape.view(x, [size for size in x.shape if size != 1])
+        return tape.reshaped(x, [size for size in x.shape if size != 1])
     dims = {dim_of(each, len(x.shape)) for each in (dim if isinstance(dim, (list, tuple)) else (dim,))}
-    return tape.view(x, [size for at, size in enumerate(x.shape) if at not in dims or size != 1])
+    return tape.reshaped(x, [size for at, size in enumerate(x.shape) if at not in dims or size != 1])
 
 
 @operation("expand", "broadcast_to")
@@ -116,7 +123,11 @@ def expand(tape: Tape, given: object, *sizes: object) -> Tensor:
             wanted[at] = old[at]
         elif old[at] not in (1, size):
             raise Stuck(f"{list(x.shape)} expanded to {wanted}")
-    return tape.result(wanted, [x], x.dtype)
+    before = [0] * (len(wanted) - len(x.shape)) + list(strides.of(x.shape, x.strides))
+    steps = [step if was == now else 0 for step, was, now in zip(before, old, wanted, strict=True)]
+    if math.prod(wanted) > MAX_ELEMENTS:
+        raise Stuck("a tensor of an absurd size")
+    return tape.view(x, wanted, strides.normal(wanted, steps))
 
 
 @operation("expand_as")
@@ -205,8 +216,9 @@ def unbind(tape: Tape, given: object, dim: object = 0) -> tuple[Tensor, ...]:
     """Each along a dimension."""
     x = tensor(given)
     at = dim_of(dim, len(x.shape))
-    shape = (*x.shape[:at], *x.shape[at + 1 :])
-    return tuple(tape.result(shape, [x], x.dtype) for _ in range(min(x.shape[at], 4096)))
+    shape, steps = (*x.shape[:at], *x.shape[at + 1 :]), strides.of(x.shape, x.strides)
+    steps = (*steps[:at], *steps[at + 1 :])
+    return tuple(tape.part(x, shape, steps) for _ in range(min(x.shape[at], 4096)))
 
 
 @operation("narrow")
@@ -217,7 +229,7 @@ def narrow(tape: Tape, given: object, dim: object, start: object, length: object
 
 
 def _part(tape: Tape, x: Tensor, at: int, size: int) -> Tensor:
-    return tape.result((*x.shape[:at], size, *x.shape[at + 1 :]), [x], x.dtype)
+    return tape.part(x, (*x.shape[:at], size, *x.shape[at + 1 :]), strides.of(x.shape, x.strides))
 
 
 @operation("gather", "take_along_dim", "scatter", "scatter_", "scatter_add", "scatter_add_", "index_add", "index_add_")
@@ -234,26 +246,32 @@ def index_select(tape: Tape, given: object, dim: object, index: object) -> Tenso
     """Keeps the index."""
     x, ids = tensor(given), tensor(index)
     tape.keep(ids)
-    return _part(tape, x, dim_of(dim, len(x.shape)), ids.elements)
+    at = dim_of(dim, len(x.shape))
+    return tape.result((*x.shape[:at], ids.elements, *x.shape[at + 1 :]), [x], x.dtype)
 
 
 def indexed(tape: Tape, x: Tensor, index: object) -> Tensor:
-    """``x[index]``. Several lists or tensors of positions select together: the first says how many."""
+    """``x[index]``. Several lists or tensors of positions select together: the first says how many, and they copy."""
     shape: list[int] = []
+    steps: list[int] = []
+    lie = strides.of(x.shape, x.strides)
     at = 0
     has_list = False
     for part in _written_out(x, list(index) if isinstance(index, tuple) else [index]):
         if part is None:
             shape.append(1)
+            steps.append(1)
             continue
         if at >= len(x.shape):
             raise Stuck(f"{list(x.shape)} has no dimension {at}")
         sizes = _chosen(part, x.shape[at])
         is_list = isinstance(part, (Tensor, list, range))
         shape += [] if is_list and has_list else sizes
+        steps += [lie[at] * (part.step or 1) if isinstance(part, slice) else 1] * len(sizes)
         has_list = has_list or is_list
         at += 1
-    return tape.result((*shape, *x.shape[at:]), [x], x.dtype)
+    shape += x.shape[at:]
+    return tape.result(shape, [x], x.dtype) if has_list else tape.part(x, shape, [*steps, *lie[at:]])
 
 
 def _written_out(x: Tensor, parts: list[object]) -> list[object]:

@@ -11,9 +11,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from analyzer.networks import strides
+from analyzer.networks.strides import Strides
 from analyzer.networks.values import DType, Stuck, Tensor
 
 MAX_ELEMENTS = 1 << 48
+_WEIGHTS = ("once", "as it is", "counted", "input")
+"""All that can be counted of a tensor: a view of a weight is in memory with it."""
 
 
 @dataclass(slots=True)
@@ -50,17 +54,29 @@ class Tape:
         self.widest = max(self.widest, made.elements)
         return made
 
-    def view(self, tensor: Tensor, shape: Sequence[int]) -> Tensor:
-        """The same numbers in another shape: kept once, whichever of the two is."""
+    def view(self, tensor: Tensor, shape: Sequence[int], steps: Strides = None) -> Tensor:
+        """The same numbers in another shape: kept once, whichever of the two is. `steps` are the view's strides."""
+        kept = set(_WEIGHTS) if tensor.is_parameter else tensor.kept
         return Tensor(tuple(shape), tensor.dtype, is_grad=tensor.needs_grad and self.is_recording,
-                      is_full=tensor.is_full, kept=tensor.kept)  # fmt: skip
+                      is_full=tensor.is_full, kept=kept, strides=steps, whole=tensor.whole)  # fmt: skip
+
+    def part(self, tensor: Tensor, shape: Sequence[int], steps: Sequence[int]) -> Tensor:
+        """Some of the numbers, which keep all of them in memory."""
+        made = self.view(tensor, shape, strides.normal(shape, steps))
+        made.whole = tensor.stored
+        return made
+
+    def reshaped(self, tensor: Tensor, shape: Sequence[int]) -> Tensor:
+        """The same numbers in another shape; a copy where they do not lie in that order."""
+        is_view, steps = strides.viewed(tensor.shape, tensor.strides, shape)
+        return self.view(tensor, shape, steps) if is_view else self.result(shape, [tensor], tensor.dtype)
 
     def keep(self, tensor: Tensor) -> None:
         """A backward needs the numbers of `tensor` as they are."""
         if not self.is_recording or tensor.is_parameter:
             return
         if tensor.dtype == "int":
-            self.indices += tensor.elements if "as it is" not in tensor.kept else 0
+            self.indices += tensor.stored if "as it is" not in tensor.kept else 0
             tensor.kept.add("as it is")
             return
         self._once(tensor)
@@ -72,7 +88,7 @@ class Tape:
             self.keep(tensor)
             return
         self._once(tensor)
-        self.full += tensor.elements
+        self.full += tensor.stored
 
     def operand(self, tensor: Tensor, *, has_weight: bool) -> None:
         """A matmul needs `tensor`, which autocast casts to 16 bits: where it is in 32, each matmul has a copy."""
@@ -80,10 +96,10 @@ class Tape:
             return
         if has_weight and "counted" not in tensor.kept:
             tensor.kept.add("counted")
-            self.operands += tensor.elements
+            self.operands += tensor.stored
         self._once(tensor)
         if tensor.is_full:
-            self.half += tensor.elements
+            self.half += tensor.stored
         else:
             self._as_it_is(tensor)
 
@@ -91,16 +107,16 @@ class Tape:
         """Where everything has one precision there are no copies: each tensor counts once."""
         if "once" not in tensor.kept:
             tensor.kept.add("once")
-            self.kept += tensor.elements
+            self.kept += tensor.stored
 
     def _as_it_is(self, tensor: Tensor) -> None:
         if "as it is" in tensor.kept:
             return
         tensor.kept.add("as it is")
         if tensor.is_full:
-            self.full += tensor.elements
+            self.full += tensor.stored
         else:
-            self.half += tensor.elements
+            self.half += tensor.stored
 
     def mask(self, tensor: Tensor) -> None:
         """One byte per number: where dropout dropped, where a condition held."""
@@ -133,9 +149,9 @@ class Tape:
         for each in given:
             if isinstance(each, Tensor) and each.dtype == "float" and "input" not in each.kept:
                 each.kept.add("input")
-                self.kept += each.elements
-                self.operands += each.elements
+                self.kept += each.stored
+                self.operands += each.stored
                 if each.is_full:
-                    self.full += each.elements
+                    self.full += each.stored
                 else:
-                    self.half += each.elements
+                    self.half += each.stored

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+from analyzer.networks import strides
+from analyzer.networks.strides import Strides
 from analyzer.syntax import ir
 
 if TYPE_CHECKING:
@@ -42,7 +44,8 @@ class Missing:
 @dataclass(eq=False, slots=True)
 class Tensor:
     """A tensor as a shape (batch first). `is_full`: autocast computes it in fp32. `is_parameter`: it is trained unless
-    `is_frozen`. `is_grad`: a parameter went into it, so backward passes through."""
+    `is_frozen`. `is_grad`: a parameter went into it, so backward passes through. `kept`: what of it is counted already,
+    shared by its views."""
 
     shape: tuple[int, ...]
     dtype: DType = "float"
@@ -51,6 +54,14 @@ class Tensor:
     is_grad: bool = False
     is_full: bool = False
     kept: set[str] = field(default_factory=set)
+    strides: Strides = None
+    whole: int = 0
+
+    @property
+    def stored(self) -> int:
+        """How many numbers lie in memory for it: fewer than it has where it is expanded, those of the `whole` where it
+        is a part of another tensor."""
+        return self.whole or strides.stored(self.shape, self.strides)
 
     @property
     def elements(self) -> int:

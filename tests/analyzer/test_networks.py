@@ -451,3 +451,68 @@ def test_a_loop_over_what_is_not_known_hides_parts_only_if_it_makes_some() -> No
     loop = "for k, v in torch.load('f').items():\n    {}\nself.a = nn.Linear(8, 8)"
     assert not net("d = {}\n" + loop.format("d[k[7:]] = v"), "return self.a(x)").gaps
     assert net(loop.format("self.b = nn.Linear(8, 8)"), "return self.a(x)").gaps
+
+
+KEPT = {
+    # What torch 2.13 keeps, in tensors of the input's size, measured with saved_tensors_hooks: the convolutions' inputs
+    # are two of them (and the norm's is one).
+    "nn.ReLU(inplace=True)": 3, "nn.ReLU6()": 4, "nn.ReLU6(inplace=True)": 4, "nn.Hardtanh()": 4,
+    "nn.LeakyReLU()": 4, "nn.LeakyReLU(inplace=True)": 3, "nn.ELU()": 4, "nn.ELU(inplace=True)": 3,
+    "nn.SELU(inplace=True)": 3, "nn.CELU(inplace=True)": 3, "nn.SiLU(inplace=True)": 4, "nn.Mish(inplace=True)": 4,
+    "nn.Hardswish(inplace=True)": 4, "nn.Hardsigmoid(inplace=True)": 4,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("layer", KEPT)
+def test_an_activation_keeps_what_torch_keeps(layer: str) -> None:
+    init = (
+        f"self.a = nn.Conv2d(16, 16, 1)\nself.b = nn.BatchNorm2d(16)\nself.c = {layer}\nself.d = nn.Conv2d(16, 16, 1)"
+    )
+    (found, *_) = net(init, "return self.d(self.c(self.b(self.a(x))))").passes
+    assert found.kept == KEPT[layer] * 16 * found.shape[1] * found.shape[2]
+
+
+BETWEEN = {
+    # The same between two convolutions of 16 channels, whose inputs are two of them where nothing else is kept.
+    "y": 2, "y.transpose(2, 3)": 2, "y.transpose(1, 2).contiguous().transpose(1, 2)": 2,
+    "F.relu(y)": 2, "shuffled(F.relu(y))": 3, "shuffled(y)": 2,
+    "y * y.mean((2, 3), keepdim=True).expand_as(y)": 3, "torch.cat([F.relu(part) for part in y.chunk(2, 1)], 1)": 3,
+    "torch.cat([y[:, 8:], y[:, :8]], 1)": 2, "y[:, :16]": 2,
+    "y.flatten(2).transpose(1, 2).transpose(1, 2).reshape(y.shape)": 2,
+    "F.relu(y).flatten(2).transpose(1, 2).reshape(y.shape)": 3, "F.relu(y).clone()": 3,
+}  # fmt: skip
+SHUFFLE = """
+def shuffled(x):
+    b, c, h, w = x.shape
+    return x.view(b, 4, c // 4, h, w).transpose(1, 2).reshape(b, c, h, w)
+"""
+
+
+@pytest.mark.parametrize("step", BETWEEN)
+def test_a_view_is_kept_once_and_a_copy_of_its_own(step: str) -> None:
+    text = f"""{SHUFFLE}
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Conv2d(16, 16, 1)
+        self.d = nn.Conv2d(16, 16, 1)
+
+    def forward(self, x):
+        y = self.a(x)
+        return self.d({step})
+{TRAIN}"""
+    (found, *_) = one(text).passes
+    whole = 16 * found.shape[1] * found.shape[2]
+    assert round(found.kept / whole, 2) == BETWEEN[step]
+
+
+def test_a_part_keeps_the_whole_in_memory() -> None:
+    (found, *_) = net(
+        "self.a = nn.Conv2d(3, 16, 1)\nself.d = nn.Conv2d(4, 4, 1)", "return self.d(self.a(x)[:, :4])"
+    ).passes
+    assert found.kept == (3 + 16) * found.shape[1] * found.shape[2]
+
+
+def test_modules_set_by_their_name_are_parts() -> None:
+    init = "for i in range(2):\n    self.__setattr__('l%d' % i, nn.Linear(8, 8))"
+    assert net(init, "return self.__getattr__('l1')(self.l0(x))").params == 144
