@@ -200,7 +200,7 @@ def _word(name: str) -> Word:
 
 def _is_quantization(value: object) -> bool:
     text = str(value).lower()
-    return text.startswith(("nf4", "fp4", "int4", "int8", "mxfp4"))
+    return text.startswith(("nf4", "fp4", "int4", "int8", "mxfp4", "awq", "gptq", "bnb-", "4bit", "8bit"))
 
 
 def _lenient(word: Word, value: str, strange: list[tuple[str, str]]) -> Any:

@@ -138,6 +138,9 @@ _PRECISION_SPELLINGS = {
     "bf16": "pure-bf16", "bfloat16": "pure-bf16", "bf16-true": "pure-bf16",
     "fp16": "pure-fp16", "float16": "pure-fp16", "half": "pure-fp16", "16-true": "pure-fp16",
     "amp": "amp-bf16", "mixed": "amp-bf16", "bf16-mixed": "amp-bf16", "16-mixed": "amp-fp16",
+    "mixed-bf16": "amp-bf16", "bfloat16-mixed": "amp-bf16", "bf16-amp": "amp-bf16", "fp16-mixed": "amp-fp16",
+    "mixed-fp16": "amp-fp16", "fp16-amp": "amp-fp16", "float8": "fp8", "fp8-mixed": "fp8", "mxfp8": "fp8",
+    "bf16-sr": "pure-bf16", "bf16-stochastic-rounding": "pure-bf16",
 }  # fmt: skip
 _OPTIMIZER_SPELLINGS = {
     "adam": "adamw", "adamw-torch": "adamw", "adamw-torch-fused": "adamw", "adamw-fused": "adamw", "adamw-hf": "adamw",
@@ -153,23 +156,26 @@ _OPTIMIZER_SPELLINGS = {
     "schedule-free-radam": "adamw", "deepspeedcpuadam": "adamw", "adam-torch": "adamw", "fused-adam": "adamw",
 }  # fmt: skip
 _CHECKPOINT_SPELLINGS = {"true": "full", "false": "none", "offload": "full", "yes": "full", "no": "none", "on": "full",
-                         "off": "none", "unsloth": "full", "block": "full"}  # fmt: skip
+                         "off": "none", "unsloth": "full", "block": "full", "selective-op": "selective",
+                         "sac": "selective", "per-op": "selective"}  # fmt: skip
 _OFFLOAD_SPELLINGS = {"optimizer-paged": "optimizer", "optimizer+gradients": "optimizer", "false": "none",
                       "optimizer-(zero-offload)": "optimizer", "cpu": "optimizer", "true": "both", "all": "both",
                       "params+optimizer": "both", "optimizer+params": "both"}  # fmt: skip
 _SHARDING_SPELLINGS = {"zero-1": "zero1", "zero-2": "zero2", "zero-3": "zero3", "zero0": "ddp", "full-shard": "fsdp",
                        "fsdp2": "fsdp", "fsdp1": "fsdp", "shard-grad-op": "zero2", "no-shard": "ddp", "dp": "ddp",
                        "deepspeed-zero1": "zero1", "deepspeed-zero2": "zero2", "deepspeed-zero3": "zero3",
-                       "tp": "none", "pp": "none"}  # fmt: skip
+                       "tp": "none", "pp": "none", "cp": "none", "sp": "none", "ep": "none", "hsdp": "fsdp",
+                       "hybrid-shard": "fsdp", "zero-infinity": "zero3", "gemini": "zero3"}  # fmt: skip
 _LOSS_SPELLINGS = {"standard": "full", "cut-cross-entropy": "fused", "liger-fused-ce": "fused", "liger": "fused",
                    "cce": "fused", "chunked-ce": "chunked", "chunked-cross-entropy": "chunked",
                    "linear-cross-entropy": "fused"}  # fmt: skip
 _ATTENTION_SPELLINGS = {"flash-attention-2": "flash", "flash-attention-3": "flash", "fa2": "flash", "fa3": "flash",
                         "flex": "flash", "flex-attention": "flash", "xformers": "flash", "manual": "eager",
-                        "scaled-dot-product": "sdpa", "kernels-community/flash-attn": "flash"}  # fmt: skip
+                        "scaled-dot-product": "sdpa", "math": "eager", "mem-efficient": "sdpa",
+                        "memory-efficient": "sdpa", "kernels-community/flash-attn": "flash"}  # fmt: skip
 _METHOD_SPELLINGS = {"none": "full", "full-ft": "full", "sft": "full", "dora": "lora", "adapter": "other",
                      "llama-adapter-v2": "adapter-v2", "frozen": "freeze", "linear-probe": "freeze"}  # fmt: skip
-_TASK_SPELLINGS = {"finetune": "train", "fine-tune": "train", "inference": "infer", "eval": "infer",
+_TASK_SPELLINGS = {"finetune": "train", "fine-tune": "train", "sft": "train", "inference": "infer", "eval": "infer",
                    "generation": "generate", "pretrain": "train"}  # fmt: skip
 
 
@@ -230,7 +236,9 @@ WORDS: tuple[Word, ...] = (
     Word(name="lora_targets", parse=_names, schema=_STRINGS, help="module names that get adapters, or all-linear",
          options=("--lora-targets",), aliases=("lora_target_modules", "target_modules")),
     Word(name="quantization", **_choice(QUANTIZATIONS, {"fp4": "nf4", "int4-awq": "int4", "int4-gptq": "int4",
-         "awq": "int4", "gptq": "int4", "4bit": "nf4", "8bit": "int8"}), help="how frozen weights are stored",
+         "awq": "int4", "gptq": "int4", "4bit": "nf4", "8bit": "int8",
+         "bnb-4bit": "nf4", "bnb-8bit": "int8", "gptq-int4": "int4", "gptq-int8": "int8", "int8-gptq": "int8",
+         "int4-weight-only": "int4", "int8-weight-only": "int8"}), help="how frozen weights are stored",
          options=("--quantization",), aliases=("quantize",)),
     Word(name="sharding", is_open=True,
          **_choice(SHARDINGS, _SHARDING_SPELLINGS), help="how data-parallel ranks share state",

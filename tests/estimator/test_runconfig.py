@@ -165,3 +165,16 @@ def test_an_entry_of_launches_is_a_run_config() -> None:
     assert run.gpu.value == ("H100",)
     assert run.nodes.value == 4
     assert run.micro_batch == Sourced(2, Origin("train.slurm:9 (--batch-size 2)"))
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "word", "expected"),
+    [
+        ("precision", "float8", "precision", "fp8"), ("precision", "mixed-bf16", "precision", "amp-bf16"),
+        ("precision", "int8-gptq", "quantization", "int8"), ("precision", "4bit", "quantization", "nf4"),
+        ("precision", "int4-weight-only", "quantization", "int4"), ("sharding", "hsdp", "sharding", "fsdp"),
+        ("attention", "math", "attention", "eager"), ("grad_checkpointing", "sac", "grad_checkpointing", "selective"),
+    ],
+)  # fmt: skip
+def test_what_people_call_it_elsewhere_is_understood(field: str, value: str, word: str, expected: str) -> None:
+    assert getattr(read(**{field: value}), word).value == expected
