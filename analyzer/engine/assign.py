@@ -98,14 +98,18 @@ class Assignments(Calls):
                 obj = case.obj if isinstance(case, Ref) else case.scope
                 self.replaced(state.get((obj, target.attr)), value)
                 self.note_layer(obj, target.attr, value, state, at)
+                frozen.thaw(self, obj, value, state)
                 weights.kept(self, obj, target.attr, value, at, state)
                 state.set((obj, target.attr), value)
             elif isinstance(case, Method) and (owner := owner_of(case)) is not None:  # ``model.classifier.fc = …``
                 self.note_layer(owner, target.attr, value, state, at)
+                frozen.thaw(self, owner, value, state)
             elif isinstance(case, Tensor) and target.attr == "data":
                 targets.note_followed(self, case, (value,))
             elif isinstance(case, Tensor) and target.attr == "requires_grad":
                 frozen.freeze(self, case.param_of, truth(value), at, state)
+            elif isinstance(case, Unknown) and target.attr == "requires_grad":
+                frozen.thaw_unseen(value, state)
 
     def replaced(self, held: Value | None, value: Value) -> None:
         """An attribute gets another container: the one before is given up, with what it keeps."""
@@ -134,6 +138,7 @@ class Assignments(Calls):
             if isinstance(case, Method) and (owner := owner_of(case)) is not None:  # ``model.classifier[6] = …``
                 self.note_layer(owner, f"{case.name}[…]", value, state, at)
                 state.set((owner, f"{case.name}[…]"), value)
+                frozen.thaw(self, owner, value, state)
             if isinstance(case, Tensor) and isinstance(target.value, ir.Name) and len(receiver.cases) == 1:
                 written = filled(case, value)
                 if written is not case:

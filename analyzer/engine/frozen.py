@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from analyzer.engine import modes
 from analyzer.engine.events import Event
-from analyzer.engine.state import State
+from analyzer.engine.state import FALSE, State
 from analyzer.engine.trace import Trace, start
 from analyzer.engine.values import Const, ObjectId, Ref, Scalar, Tensor, Value, const, truth
 from analyzer.records import dataclass
@@ -58,6 +58,21 @@ def freeze(machine: Machine, modules: Iterable[ObjectId], is_trained: bool | Non
         if is_trained is False or state.get((module, FLAG)) is not None:
             state.set((module, FLAG), value)
             state.set((module, SAID), value)
+
+
+def thaw(machine: Machine, owner: ObjectId, value: Value, state: State) -> None:
+    """A frozen module gets a layer that is not: what it gives has a graph from there on."""
+    new = [case for case in value.cases if isinstance(case, Ref) and machine.is_module(case)]
+    if state.flag(owner, FLAG) is True and new and not any(state.flag(case.obj, FLAG) for case in new):
+        state.set((owner, FLAG), FALSE)
+
+
+def thaw_unseen(wanted: Value | None, state: State) -> None:
+    """Gradients are asked for parameters that were not told: any frozen module may have them."""
+    if wanted is None or truth(wanted) is True:
+        for obj in state.objects_with(FLAG):
+            if isinstance(obj, int) and state.flag(obj, FLAG) is True:
+                state.set((obj, FLAG), Scalar("bool"))
 
 
 def settle(again: State, after: State) -> None:

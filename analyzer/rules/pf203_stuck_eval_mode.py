@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from analyzer.engine.events import Forward, Mode, Step
 from analyzer.engine.program import Program
+from analyzer.engine.trace import Gap
+from analyzer.engine.values import ObjectId
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
-from analyzer.rules.modes import Timeline, before_loop, chain, over_batches, sleeping
+from analyzer.rules.modes import Timeline, before_loop, chain, over_batches, shared, sleeping
 
 
 class StuckEvalMode(Rule):
@@ -71,3 +74,40 @@ class StuckEvalMode(Rule):
                 gaps=case.gaps,
                 fix=before_loop(program, case.forward, over_batches(case.forward) or case.forward.loops, "train"),
             )
+        _parts_left(timeline, report)
+
+
+def _parts_left(timeline: Timeline, report: Report) -> None:
+    """A part is evaluated by itself (``knn_test(model.encoder)``), and stays in evaluation mode inside the model that
+    goes on training."""
+    program = timeline.program
+    for switch in timeline.modes:
+        part = switch.module
+        if part is None or switch.is_eval != "yes" or not switch.loops:
+            continue
+        epochs = switch.loops[:1]
+        inside = [each for each in timeline.modes if shared(each, switch)]
+        if any(each.is_eval != "yes" and (each.module is None or part in each.modules) for each in inside):
+            continue
+        evaluated = next((each for each in timeline.forwards if _is_evaluated(each, switch)), None)
+        trained = next((each for each in timeline.learning if _is_around(each, part, switch)), None)
+        step = next((step for step in program.within(Step, epochs) if part in step.modules), None)
+        if evaluated is None or trained is None or step is None:
+            continue
+        report(
+            switch.site,
+            f"`{program.sources.text(switch.site)}` is not undone before training goes on: from then on this part of "
+            "the model {is} in evaluation mode. Call `train()` at the start of each training epoch.",
+            because=chain(switch.trace, epochs[0].trace, evaluated.trace, trained.trace, step.trace),
+            gaps=[Gap.CONVENTION],
+        )
+
+
+def _is_evaluated(forward: Forward, switch: Mode) -> bool:
+    """Whether a pass is the evaluation that a part was switched for."""
+    is_after = forward.module == switch.module and forward.function == switch.function and forward.order > switch.order
+    return is_after and (forward.is_eval, forward.grad, forward.depends) == ("yes", "no", "yes")
+
+
+def _is_around(forward: Forward, part: ObjectId, switch: Mode) -> bool:
+    return forward.module != part and part in forward.parts and bool(shared(forward, switch))
