@@ -126,11 +126,17 @@ def _share(part: int, whole: int) -> str:
 
 def _held_out() -> list[str]:
     rows = [row for row in load(qualities="AB") if row["measured_kind"] != "unknown"]
-    lines = ["", "## Sources not seen when fitting", "", "| source | rows | inside | median error | median width |"]
-    lines.append("| --- | ---: | ---: | ---: | ---: |")
+    lines = [
+        "",
+        "## Sources not seen when fitting",
+        "",
+        "| source | rows | inside | median error | mean error | median width |",
+    ]
+    lines.append("| --- | ---: | ---: | ---: | ---: | ---: |")
     for item in calibrate.leave_one_out(calibrate.points(rows)):
-        cells = [item.source, item.num_rows, _share(item.num_inside, item.num_rows)]
-        lines.append(f"| {' | '.join(map(str, cells))} | {item.median_error:.1%} | {item.median_width:.0%} |")
+        ends = (f"{share:.1%}" for share in (item.median_error, item.mean_error))
+        cells = [item.source, item.num_rows, _share(item.num_inside, item.num_rows), *ends, f"{item.median_width:.0%}"]
+        lines.append(f"| {' | '.join(map(str, cells))} |")
     return lines
 
 

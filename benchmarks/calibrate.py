@@ -188,26 +188,27 @@ class HeldOut:
     num_rows: int
     num_inside: int
     median_error: float
+    mean_error: float
     median_width: float
 
 
 def leave_one_out(rows: Sequence[Point]) -> list[HeldOut]:
-    """For every source: fit on the others, look at its rows."""
-    results = []
+    """For every source: fit on the others, look at its rows. The last entry is of all rows together, each so judged."""
+    pairs: dict[str, list[tuple[Point, Factors]]] = {}
     for source in sorted({point.source for point in rows}):
         table = fit([point for point in rows if point.source != source])
         mine = [point for point in rows if point.source == source]
-        results.append(_held_out(source, mine, table))
-    return results
+        pairs[source] = [(point, table.get(point.category, table["all"])) for point in mine]
+    results = [_held_out(source, found) for source, found in pairs.items()]
+    return [*results, _held_out("all of them", [pair for found in pairs.values() for pair in found])]
 
 
-def _held_out(source: str, mine: Sequence[Point], table: dict[str, Factors]) -> HeldOut:
-    factors = [table.get(point.category, table["all"]) for point in mine]
-    pairs = list(zip(mine, factors, strict=True))
+def _held_out(source: str, pairs: Sequence[tuple[Point, Factors]]) -> HeldOut:
     errors = [abs(math.exp(math.log(one[3]) - point.error) - 1) for point, one in pairs]
     inside = sum(point.is_inside(one) for point, one in pairs)
     widths = [point.width(one) for point, one in pairs]
-    return HeldOut(source, len(mine), inside, statistics.median(errors), statistics.median(widths))
+    median, mean = statistics.median(errors), statistics.mean(errors)
+    return HeldOut(source, len(pairs), inside, median, mean, statistics.median(widths))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
