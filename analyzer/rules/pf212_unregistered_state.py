@@ -15,6 +15,7 @@ from analyzer.rules.base import DraftFix, Report, Rule
 
 _MOVED = re.compile(rb"cuda|\.to\(|device|lightning|accelerate|Trainer\b")
 _MOVES = re.compile(r"\.(?:to|cuda|cpu|float|half|double|type)\b")
+_TO_VARIABLE = re.compile(r"\)\.to\((?:device=)?[a-zA-Z_][\w.]*\)$")
 _WRAP = {"list": "ModuleList", "tuple": "ModuleList", "set": "ModuleList"}
 _MESSAGES = {
     "modules": "A plain {kind} {{does hide}} the modules of `self.{name}` from `parameters()`, `to()`, `state_dict()` "
@@ -51,7 +52,8 @@ class UnregisteredState(Rule):
     another method; when the class hands them out itself (its own ``parameters()``); for layers without weights; for
     modules that the instance was given and may hide on purpose (a teacher in a list); for tensors that are moved where
     they are used, indices, single numbers, and tensors made on a device; when nothing reads the attribute. A plain
-    tensor is a note: a model that never leaves the CPU works with it.
+    tensor is a note: a model that never leaves the CPU works with it; so is a parameter that moves to a device of which
+    only the name is known.
 
     ## Fix safety
     Unsafe: registered layers are trained, moved and saved, which is the point; old checkpoints lack them.
@@ -70,9 +72,14 @@ class UnregisteredState(Rule):
                 _MESSAGES[hidden.what].format(name=hidden.name, kind=hidden.container),
                 because=[hidden.value, start(hidden.used, "used here")],
                 gaps=_gaps(program, hidden),
-                severity=Severity.NOTE if hidden.what == "buffer" else None,
+                severity=Severity.NOTE if hidden.what == "buffer" or _may_be_there(program, hidden) else None,
                 fix=_fix(hidden),
             )
+
+
+def _may_be_there(program: Program, hidden: Unregistered) -> bool:
+    """Whether a parameter is moved to a device that a variable names: where it is made there, nothing is lost."""
+    return hidden.what == "parameter" and bool(_TO_VARIABLE.search(program.sources.text(hidden.site)))
 
 
 def _gaps(program: Program, hidden: Unregistered) -> list[Gap]:
