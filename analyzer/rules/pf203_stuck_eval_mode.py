@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from analyzer.engine.events import Forward, Mode, Step
 from analyzer.engine.program import Program
-from analyzer.engine.trace import Gap
+from analyzer.engine.trace import Gap, Site
 from analyzer.engine.values import ObjectId
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
 from analyzer.rules.modes import Timeline, before_loop, chain, over_batches, shared, sleeping
+from analyzer.syntax import ir
+from analyzer.syntax.scope import walk
 
 
 class StuckEvalMode(Rule):
@@ -63,7 +65,7 @@ class StuckEvalMode(Rule):
         """A trained forward in the mode that an `eval()` left, called after training began or in a loop around it."""
         timeline = Timeline(program)
         for case in sleeping(timeline):
-            if case.switch is None or not case.is_later:
+            if case.switch is None or not case.is_later or _is_put_back(program, case.switch.site):
                 continue
             loop = case.nest[-1].trace if case.nest else None
             report(
@@ -83,7 +85,7 @@ def _parts_left(timeline: Timeline, report: Report) -> None:
     program = timeline.program
     for switch in timeline.modes:
         part = switch.module
-        if part is None or switch.is_eval != "yes" or not switch.loops:
+        if part is None or switch.is_eval != "yes" or not switch.loops or _is_put_back(program, switch.site):
             continue
         epochs = switch.loops[:1]
         inside = [each for each in timeline.modes if shared(each, switch)]
@@ -111,3 +113,22 @@ def _is_evaluated(forward: Forward, switch: Mode) -> bool:
 
 def _is_around(forward: Forward, part: ObjectId, switch: Mode) -> bool:
     return forward.module != part and part in forward.parts and bool(shared(forward, switch))
+
+
+def _is_put_back(program: Program, site: Site) -> bool:
+    """Whether the function that calls `eval()` remembers the mode and restores it: ``was = net.training``, and
+    ``if was: net.train()`` at its end."""
+    function = program.function_around(site)
+    body = list(walk(function.body, into_functions=False)) if function is not None else []
+    kept = {
+        target.id
+        for node in body
+        if isinstance(node, ir.Assign) and isinstance(node.value, ir.Attribute) and node.value.attr == "training"
+        for target in node.targets
+        if isinstance(target, ir.Name)
+    }
+    asked = (
+        node for node in body if isinstance(node, ir.If) and isinstance(node.test, ir.Name) and node.test.id in kept
+    )
+    calls = (part for node in asked for part in walk(node.body, into_functions=False) if isinstance(part, ir.Call))
+    return any(isinstance(call.callee, ir.Attribute) and call.callee.attr == "train" for call in calls)

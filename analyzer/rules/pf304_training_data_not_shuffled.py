@@ -124,6 +124,9 @@ def _draws(cls: Class) -> bool:
     """Whether what ``__getitem__`` gives is drawn in it, or kept in attributes that are drawn in ``__init__``."""
     bodies = {method.name: list(walk(method.body, into_functions=True)) for method in methods(cls)}
     item, made = bodies.get("__getitem__", []), bodies.get("__init__", [])
+    index = next((each.params[1].name for each in methods(cls) if each.name == "__getitem__" and each.params[1:]), "")
+    if index and not any(isinstance(node, ir.Name) and node.id == index for node in item):
+        return not any(isinstance(node, ir.Call) and _is_stored(node) for node in item)  # whatever the index, the same
     if any(_is_draw(node) for node in item):
         return not any(_is_stored(node) for node in item)
     read = {node.attr for node in item if isinstance(node, ir.Attribute) and isinstance(node.value, ir.Name)}
