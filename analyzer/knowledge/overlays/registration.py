@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from analyzer.engine.calls import Calls
-from analyzer.engine.machine import Args
+from analyzer.engine.machine import Args, unseen
 from analyzer.engine.state import State
 from analyzer.engine.values import Const, Parameter, Ref, Tensor, Value, const
 
@@ -22,7 +22,18 @@ def register(machine: Calls, ref: Ref, args: Args, at: int, state: State) -> Val
     name, value = args.at(0, "name"), args.at(1, "module") or args.at(1, "param")
     if name is not None and value is not None:
         _hold(ref, name, value, state)
+        if machine.obj(ref).name == "torch.nn.Sequential":
+            _append(machine, ref, name, value, at)
     return const(None)
+
+
+def _append(machine: Calls, ref: Ref, name: Value, value: Value, at: int) -> None:
+    """A layer more in a ``Sequential``; one that may be there, or be one of many, is a layer that is not known."""
+    obj = machine.obj(ref)
+    is_sure = isinstance(name, Const) and not machine.guards and len(machine.loops) == len(obj.loops)
+    key = f"{name.value}" if isinstance(name, Const) and is_sure else "…"
+    layer = value if is_sure else unseen("a layer that may be added", machine.site(at))
+    obj.arguments = (*((known, held) for known, held in obj.arguments if known != key), (key, layer))
 
 
 def register_buffer(machine: Calls, ref: Ref, args: Args, at: int, state: State) -> Value:
