@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from analyzer.engine import fold, measures, shapes, targets
 from analyzer.engine.activations import shifted
+from analyzer.engine.devices import are_synthetic
 from analyzer.engine.graphs import carries, combine, device_of, roots_of, without_graph
 from analyzer.engine.lookups import Lookups
 from analyzer.engine.machine import CONTAINERS
@@ -106,6 +107,8 @@ class Operations(Lookups):
         activation, shape = shifted(op, one, two), shapes.after_operation(one, two)
         if shape and isinstance(outcome, Unknown):  # with a reward or a mask that was not seen
             outcome = Tensor("maybe", outcome.roots, outcome.via, trace=outcome.trace)
+        if isinstance(outcome, Tensor) and are_synthetic((one, two)):
+            outcome = replace(outcome, is_synthetic=True)
         if (activation is None and not shape) or not isinstance(outcome, Tensor):
             return outcome
         return replace(outcome, activation=activation, shape=shape)
