@@ -56,20 +56,20 @@ def _is_in_constructor(program: Program, function: ir.FunctionDef | None, use: R
 
 
 def _written_for(program: Program, read: Read) -> str:
-    """The text that names the file, also where a variable of the same body holds it."""
+    """What is written down of the name of the file, also where a variable of the same body holds it."""
     if read.file_at is None:
         return ""
     site = Site(read.site.path, read.file_at)
     node, function, unit = words(program).node(site), program.function_around(site), program.unit(site.path)
-    if not isinstance(node, ir.Name) or unit is None:
-        return words(program).of(site)
-    body = function.body if function is not None else unit.body
-    given = [
-        each.value
-        for each in walk(body, False)
-        if isinstance(each, ir.Assign) and isinstance(each.value, ir.Constant) and node.id in _names(each)
-    ]
-    return " ".join(str(value.value) for value in given)
+    if not isinstance(node, ir.Expr) or unit is None:
+        return ""
+    given: list[ir.Expr] = [node]
+    if isinstance(node, ir.Name):
+        body = function.body if function is not None else unit.body
+        assigned = (each for each in walk(body, False) if isinstance(each, ir.Assign) and node.id in _names(each))
+        given = [each.value for each in assigned if each.value is not None]
+    parts = (part for value in given for part in walk((ir.Evaluate(value.at, value),), True))
+    return " ".join(str(part.value) for part in parts if isinstance(part, ir.Constant))
 
 
 def _is_written(node: ir.Expr) -> bool:
