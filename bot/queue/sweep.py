@@ -12,6 +12,7 @@ import time
 from dataclasses import replace
 
 import redis
+from rq import Queue
 from rq.exceptions import NoSuchJobError
 from rq.job import Job, JobStatus
 from rq.serializers import JSONSerializer
@@ -30,7 +31,7 @@ _PATIENCE = 2.0
 """Seconds for the turn to write: a job that publishes must not keep the sweeper from the other reviews."""
 _FIRST_BEAT = 30.0
 """Seconds from a job's start to its first heartbeat: fork and imports, on a busy machine."""
-_WAITING = frozenset({JobStatus.QUEUED, JobStatus.SCHEDULED, JobStatus.DEFERRED})
+_WAITING = frozenset({JobStatus.SCHEDULED, JobStatus.DEFERRED})
 
 
 class Sweeper:
@@ -119,6 +120,10 @@ class Sweeper:
         status = job.get_status()
         if status == JobStatus.STARTED and job.started_at is not None:
             return now - job.started_at.timestamp() < _FIRST_BEAT and not self._has_beaten(job)
+        if status == JobStatus.QUEUED:
+            # rq pops from several queues without a trace: a worker that is killed right then leaves a job that says so
+            # and is in no queue.
+            return self._room.client.lpos(f"{Queue.redis_queue_namespace_prefix}{job.origin}", job_id) is not None
         return status in _WAITING
 
     def _has_beaten(self, job: Job) -> bool:
