@@ -201,16 +201,6 @@ def _is_needed_later(program: Program, store: Store, carrier: Tensor | Unknown, 
     )
 
 
-def _is_used_after(program: Program, carrier: Tensor | Unknown, loops: tuple[Loop, ...]) -> bool:
-    """Whether a backward pass outside of the loops goes through what they keep: the losses of several tasks, whose mean
-    is what is learnt from, beside a backward pass inside of each."""
-    keys = {loop.key for loop in loops}
-    return any(
-        event.roots & carrier.roots and keys.isdisjoint(loop.key for loop in event.loops)
-        for event in program.of(Backward)
-    )
-
-
 def _is_window(program: Program, store: Store, carrier: Tensor | Unknown, loops: tuple[Loop, ...]) -> bool:
     """Whether what is kept is dropped after a number of steps that is not that of the data: a rollout, a window of a
     sequence. How many steps that is, the text does not say; an evaluation is one over data all the same."""
