@@ -36,6 +36,9 @@ class Rule(ABC):
     name: ClassVar[str]
     alias: ClassVar[str | None] = None
     severity: ClassVar[Severity]
+    is_note_when_likely: ClassVar[bool] = False
+    """Whether what a convention bridges is told as a note: at first sight of repositories that nobody had read, such
+    findings of this rule were mostly no defects (``docs/decisions/0009``)."""
     since: ClassVar[str]
 
     @abstractmethod
@@ -89,6 +92,8 @@ class Report:
         if not steps:
             raise ValueError(f"{self.rule.code}: a finding needs evidence")
         sure = confidence([*gaps, *(step.gap for step in steps if step.gap)])
+        if self.rule.is_note_when_likely and sure is not Confidence.CERTAIN:
+            severity = Severity.NOTE
         draft = Draft(
             rule=self.rule,
             site=site,

@@ -62,6 +62,7 @@ class UnregisteredState(Rule):
     code = "PF212"
     name = "unregistered-state"
     severity = Severity.ERROR
+    is_note_when_likely = True
     since = "0.1"
 
     def check(self, program: Program, report: Report) -> None:

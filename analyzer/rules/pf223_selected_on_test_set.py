@@ -46,6 +46,7 @@ class SelectedOnTestSet(Rule):
     code = "PF223"
     name = "selected-on-test-set"
     severity = Severity.WARNING
+    is_note_when_likely = True
     since = "0.1"
 
     def check(self, program: Program, report: Report) -> None:

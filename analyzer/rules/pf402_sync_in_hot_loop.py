@@ -63,6 +63,7 @@ class SyncInHotLoop(Rule):
     name = "sync-in-hot-loop"
     alias = "TG007"
     severity = Severity.WARNING
+    is_note_when_likely = True
     since = "0.1"
 
     def check(self, program: Program, report: Report) -> None:

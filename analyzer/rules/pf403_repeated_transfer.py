@@ -55,6 +55,7 @@ class RepeatedTransfer(Rule):
     name = "repeated-transfer"
     alias = "TG013"
     severity = Severity.WARNING
+    is_note_when_likely = True
     since = "0.1"
 
     def check(self, program: Program, report: Report) -> None:
