@@ -49,6 +49,14 @@ def test_a_deployment_and_what_breaks_in_it(
     app_row.events = (*app_row.events, "pull_request_review_comment")
     receiver = stack.serve()
     stack.work_on()
+    sent = stack.hub.service.hub.rows.deliveries
+    wait_for(  # what was sent before anybody listened: workers ask for it again
+        lambda: (
+            {one.guid for one in sent.values()} == {one.guid for one in sent.values() if 200 <= one.status_code < 400}
+        ),
+        60,
+        "the deliveries of before arrive",
+    )
     code, lines = _ask(capsys)
     assert (code, _bad(lines)) == (0, set()), lines
     assert {line["status"] for name in ("app", "clock", "app permissions", "webhook") for line in lines[name]} == {"ok"}
