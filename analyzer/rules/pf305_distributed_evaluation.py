@@ -77,7 +77,7 @@ def _evaluations(program: Program, known: Loading) -> Iterator[tuple[LoaderItera
     training = {loop.key for event in program.of(Backward) for loop in event.loops}
     running = {loop.key for event in program.of(Forward) for loop in event.loops}
     for event in known.iterated:
-        key = (event.site, "", program.runs[event.calls])
+        key = (event.site, "", program.runs.get(event.calls, 0))
         if key in training or key not in running:
             continue
         made = [known.made[loader] for loader in event.loaders if loader in known.made]

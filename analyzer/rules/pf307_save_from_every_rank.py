@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 
 from analyzer.engine.data_events import Saved, Sharded
 from analyzer.engine.events import Backward, Event, Guard, Step
@@ -13,7 +14,7 @@ from analyzer.engine.words import spelled, words
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
 from analyzer.syntax import ir
-from analyzer.syntax.scope import target_names, walk
+from analyzer.syntax.scope import dotted, target_names, walk
 
 _EXISTS = re.compile(r"\b(?:exists|is_?file|is_?dir)\b")
 _CHOOSES = re.compile(
@@ -106,7 +107,21 @@ def _prepared(program: Program) -> Event | None:
 def _may_choose(program: Program, guard: Guard) -> bool:
     """Whether a branch may be taken by one process only; one that compares with 0 is taken for a rank."""
     said = words(program).of(guard.site)
-    return bool(_CHOOSES.search(said)) or (not guard.is_periodic and "0" in said.split())
+    if _CHOOSES.search(said) or (not guard.is_periodic and "0" in said.split()):
+        return True
+    return any(RANK_WORDS.search(" ".join(each)) for each in _asked(program, guard))
+
+
+def _asked(program: Program, guard: Guard) -> Iterator[Iterable[str]]:
+    """The names that the functions of the repository use which a branch calls (``if is_first_worker():``)."""
+    node = words(program).node(guard.site)
+    test = node.test if isinstance(node, (ir.If, ir.While)) else node
+    calls = [each for each in walk((test,), True) if isinstance(each, ir.Call)] if test is not None else []
+    called = {(dotted(each.callee) or "").rpartition(".")[2] for each in calls}
+    for unit in program.sources.units.values() if called else ():
+        for each in walk(unit.body, True) if unit is not None else ():
+            if isinstance(each, ir.FunctionDef) and each.name in called:
+                yield (*each.uses, *(attr for attrs in each.uses.values() for attr in attrs))
 
 
 def _is_by_rank(program: Program, event: Saved) -> bool:
