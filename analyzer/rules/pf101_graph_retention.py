@@ -10,6 +10,7 @@ from analyzer.engine.words import words
 from analyzer.findings import Severity
 from analyzer.fixes.edits import InsertAfter
 from analyzer.rules.base import DraftFix, Report, Rule
+from analyzer.rules.entered import is_entered_under
 from analyzer.rules.short_stores import is_evaluated, is_short, is_sorted, starts_over
 from analyzer.syntax.scope import walk
 
@@ -66,6 +67,8 @@ class GraphRetention(Rule):
                 continue
             freed = _freed_by(program, store, carrier, loops)
             if freed is None and _is_needed_later(program, store, carrier, loops):
+                continue
+            if freed is None and is_entered_under(program, store.calls):
                 continue
             if is_short(program, store, loops) and (freed is not None or is_evaluated(program, carrier)):
                 continue

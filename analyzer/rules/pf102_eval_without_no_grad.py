@@ -11,14 +11,10 @@ from analyzer.engine.device_events import GraphLeft
 from analyzer.engine.events import Backward, Escape, Forward, Loop, Step
 from analyzer.engine.program import Program, nest_key
 from analyzer.engine.trace import Gap, Site, Trace, start
-from analyzer.engine.words import spelled
 from analyzer.findings import Severity
 from analyzer.fixes.no_grad import without_gradients
 from analyzer.rules.base import Report, Rule
-from analyzer.syntax import ir
-from analyzer.syntax.scope import dotted, walk
-
-_OFF = re.compile(r"no_grad|inference_mode")
+from analyzer.rules.entered import is_entered_under
 
 _VOLATILE = re.compile(rb"\bvolatile\s*=")
 
@@ -164,7 +160,7 @@ def _is_for_show(case: _Case) -> bool:
 def _evidence(program: Program, forward: Forward, nest: tuple[Loop, ...]) -> _Evidence | None:
     """What says that a forward is evaluation: its mode, or a loop over data that throws every graph away."""
     lost = _loses(program, forward)
-    if _is_entered_under(program, forward):
+    if is_entered_under(program, forward.calls):
         return None
     if program.is_called_without_grad(forward):
         lost = Gap.UNSEEN
@@ -193,18 +189,6 @@ def _is_apart(program: Program, forward: Forward) -> bool:
     detached inside a step is the step's own business."""
     trained = {event.function for event in program.of(Backward)}
     return bool(forward.loops) and forward.function not in trained
-
-
-def _is_entered_under(program: Program, forward: Forward) -> bool:
-    """Whether the function that was read without its callers is called under ``no_grad`` in the text of its file."""
-    name = program.entries.get(forward.calls[0], "") if forward.calls else ""
-    unit = program.unit(forward.calls[0].path) if name else None
-    for node in walk(unit.body, into_functions=True) if unit is not None else ():
-        if isinstance(node, ir.With) and any(_OFF.search(spelled(item)) for item, _ in node.items):
-            calls = (part for part in walk(node.body, into_functions=False) if isinstance(part, ir.Call))
-            if any((dotted(call.callee) or "").rpartition(".")[2] == name for call in calls):
-                return True
-    return False
 
 
 def _is_unpickled(program: Program, forward: Forward) -> bool:
