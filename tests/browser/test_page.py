@@ -38,6 +38,7 @@ def browser(tmp_path: Path) -> Iterator[Any]:
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     driver = webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver") or "chromedriver"))
+    driver.implicitly_wait(3)  # a page that a form leads to comes after the key that sent it
     yield driver
     driver.quit()
 
