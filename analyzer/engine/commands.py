@@ -63,26 +63,26 @@ def _last(expr: ir.Expr) -> str:
 def _option(node: ir.FunctionDef, param: ir.Param) -> Option:
     for each in node.decorators:
         if isinstance(each, ir.Call) and _last(each) in _DECLARING and _dest(each) == param.name:
-            return _declared(each, param, _texts(each), "default")
+            return _declared(each, param, _texts(each))
     if isinstance(param.default, ir.Call) and _last(param.default) in _DECLARING:
         names = _texts(param.default)
-        return _declared(param.default, param, names or _derived(param.name), 0)
+        return _declared(param.default, param, names or _derived(param.name), is_first_default=True)
     if param.annotation is not None:  # Annotated[int, typer.Option("--batch-size")]
         for call in _calls(param.annotation):
             if _last(call) in _DECLARING:
-                found = _declared(call, param, _texts(call) or _derived(param.name), "default")
+                found = _declared(call, param, _texts(call) or _derived(param.name))
                 return replace(found, default=param.default)
     return Option(
         tuple(_derived(param.name)), param.default, _kind(param, param.default), _is_bool(param, param.default)
     )
 
 
-def _declared(call: ir.Call, param: ir.Param, names: Sequence[str], default: str | int) -> Option:
+def _declared(call: ir.Call, param: ir.Param, names: Sequence[str], *, is_first_default: bool = False) -> Option:
     plain = [arg.value for arg in call.args if arg.keyword is None]
     named = {arg.keyword: arg.value for arg in call.args if arg.keyword}
     value = named.get("default")
-    if value is None and isinstance(default, int) and len(plain) > default:
-        value = plain[default]
+    if value is None and is_first_default and plain:
+        value = plain[0]
     flag = named.get("is_flag")
     is_flag = isinstance(flag, ir.Constant) and flag.value is True
     given = named.get("type")
