@@ -51,6 +51,8 @@ class Assignments(Calls):
         targets.note_average(self, node, value, state)
         weights.named(self, node, value)
         for target in node.targets:
+            if isinstance(target, ir.Name) and starts_anew(target, node.value):
+                self.replaced(state.get((self.frame.scope, target.id)), value, node.value)
             self.assign(target, self.by_use(target, value, node.at, state), state, node.value.at)
         return state
 
@@ -111,10 +113,12 @@ class Assignments(Calls):
             elif isinstance(case, Unknown) and target.attr == "requires_grad":
                 frozen.thaw_unseen(value, state)
 
-    def replaced(self, held: Value | None, value: Value) -> None:
-        """An attribute gets another container: the one before is given up, with what it keeps."""
+    def replaced(self, held: Value | None, value: Value, by: ir.Expr | None = None) -> None:
+        """An attribute or a name gets another container: the one before is given up, with what it keeps; a slice of it
+        keeps some."""
         for case in held.cases if held is not None else ():
-            if isinstance(case, Ref) and self.obj(case).kind in CONTAINERS and case not in value.cases:
+            is_new = case not in value.cases or isinstance(by, ir.Subscript)
+            if isinstance(case, Ref) and self.obj(case).kind in CONTAINERS and is_new:
                 self.emptied.setdefault(case.obj, set()).add(self.loops)
 
     def note_layer(self, owner: ObjectId, name: str, value: Value, state: State, at: int) -> None:
@@ -150,7 +154,7 @@ class Assignments(Calls):
             else:
                 state.add((case.obj, "[]"), value)
                 node = target.index
-                self.note_store(case, value, node, "item", state, at)
+                self.note_store(case, value, node, "item", state, at, key=index)
 
     def assign_items(self, target: ir.Display, value: Value, state: State, at: int) -> None:
         starred = any(isinstance(item, ir.Starred) for item in target.items)
@@ -222,6 +226,13 @@ def filled(case: Tensor, value: Value) -> Tensor:
     activation = part.activation if is_blank or case.activation == part.activation else None
     roots, via = limited(case.roots | part.roots), case.via | part.via
     return replace(case, graph="yes", roots=roots, via=via, activation=activation, trace=part.trace, is_synthetic=False)
+
+
+def starts_anew(target: ir.Name, value: ir.Expr) -> bool:
+    """``kept = []``, ``kept = kept[-10:]``."""
+    if isinstance(value, ir.Subscript):
+        return dotted(value.value) == target.id and isinstance(value.index, ir.Slice)
+    return (isinstance(value, ir.Display) and value.kind != "tuple") or isinstance(value, ir.DictDisplay)
 
 
 def owner_of(case: Method) -> ObjectId | None:

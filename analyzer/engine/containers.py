@@ -9,6 +9,7 @@ from analyzer.engine.data_events import LoaderIterated
 from analyzer.engine.events import Loop, Loss, Store
 from analyzer.engine.graphs import carries
 from analyzer.engine.machine import CONTAINERS
+from analyzer.engine.narrowing import Change, narrow
 from analyzer.engine.operations import Operations
 from analyzer.engine.state import State
 from analyzer.engine.trace import Gap, start
@@ -121,7 +122,7 @@ class Containers(Operations):
         stages = written_out(expr.clauses[0].iter) if len(expr.clauses) == 1 and expr.kind in {"list", "dict"} else ()
         if stages and not expr.clauses[0].conditions:
             return self.staged_display(expr, stages, state)
-        outer = self.loops
+        outer, changes = self.loops, list[Change]()
         for clause in expr.clauses:
             iterable = self.evaluate(clause.iter, state)
             self.loops = (*self.loops, self.loop_over(iterable, clause.iter.at))
@@ -129,9 +130,12 @@ class Containers(Operations):
             self.assign(clause.target, element, state, clause.iter.at)
             for condition in clause.conditions:
                 self.evaluate(condition, state)
+                changes += narrow(self, condition, True, state, (expr.element,))
         if expr.key is not None:
             self.evaluate(expr.key, state)
         value = self.evaluate(expr.element, state)
+        for change in reversed(changes):
+            state.set(change.place, change.before)
         inner, self.loops = self.loops, outer
         if expr.kind == "generator":
             return Stream(without_constants(value), trace=start(self.site(expr.at), "generated here"))
@@ -197,7 +201,17 @@ class Containers(Operations):
 
     # --- stores -----------------------------------------------------------------------------------------------
 
-    def note_store(self, ref: Ref, value: Value, node: ir.Expr, how: Any, state: State, at: int | None = None) -> None:
+    def note_store(
+        self,
+        ref: Ref,
+        value: Value,
+        node: ir.Expr,
+        how: Any,
+        state: State,
+        at: int | None = None,
+        *,
+        key: Value | None = None,
+    ) -> None:
         """Something is put into a container: an event if it may carry a graph."""
         cases = self.deep(value, state)
         self.note_output(ref, cases, value, node, at)
@@ -209,7 +223,7 @@ class Containers(Operations):
                 Store, node.at if at is None else at, held[0].trace, held=held, value=value, value_at=node.at,
                 into=ref.obj,
                 how=how, is_carried=len(obj.loops) < reach and obj.forwards == 0, freed="maybe",
-                place=obj.trace,
+                place=obj.trace, key=key,
             )  # fmt: skip
 
     def note_output(self, ref: Ref, cases: list[Value], value: Value, node: ir.Expr, at: int | None) -> None:

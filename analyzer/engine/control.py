@@ -14,6 +14,7 @@ from analyzer.engine.assign import Assignments
 from analyzer.engine.containers import written_out
 from analyzer.engine.events import Guard, Loop
 from analyzer.engine.machine import Args, unseen
+from analyzer.engine.narrowing import narrow, settle
 from analyzer.engine.optim_events import Accumulate
 from analyzer.engine.state import FALSE, GRAD_OFF, Place, State, merge, merge_two, same
 from analyzer.engine.trace import start
@@ -35,8 +36,6 @@ from analyzer.syntax import ir
 from analyzer.syntax.scope import dotted
 
 MAX_PASSES = 4
-_IS_TENSOR = ("name", "kind")
-_TENSORS = frozenset({"Tensor", "Variable"})
 
 
 class Control(Assignments):
@@ -51,29 +50,17 @@ class Control(Assignments):
         yes = Guard(self.site(node.at), True, is_periodic(test) or resets_counter(node))
         guards, self.guards = self.guards, (*self.guards, yes)
         other, switches = state.fork(), len(self.switches)
-        if isinstance(node.test, ir.Call):
-            self.exclude(node.test, other)
+        changes = narrow(self, node.test, True, state, node.body), narrow(self, node.test, False, other, node.orelse)
         end = self.run(node.body, state)
         self.guards = (*guards, yes.other)
         otherwise = self.run(node.orelse, other)
         # where one branch leaves, the other's condition holds for the rest of the block (`run` ends it there)
         self.guards = guards if (end is None) is (otherwise is None) else (*guards, yes.other if end is None else yes)
         met = merge([end, otherwise])
+        settle(end, otherwise, changes, met)
         if met is not None and len(self.switches) > switches:
             modes.choose(self, (end, otherwise), met, switches)
         return met
-
-    def exclude(self, test: ir.Call, state: State) -> None:
-        """What a name holds where ``if isinstance(name, torch.Tensor)`` does not hold: no tensor, and no graph."""
-        if dotted(test.callee) != "isinstance" or len(test.args) != len(_IS_TENSOR):
-            return
-        name, kind = (arg.value for arg in test.args)
-        if not isinstance(name, ir.Name) or (dotted(kind) or "").rpartition(".")[2] not in _TENSORS:
-            return
-        held = state.get((self.frame.scope, name.id))
-        if held is not None and any(isinstance(case, (Tensor, Unknown)) and case.roots for case in held.cases):
-            others = [case for case in held.cases if not isinstance(case, (Tensor, Unknown))]
-            state.set((self.frame.scope, name.id), union([*others, unseen("no tensor", self.site(test.at))]))
 
     def for_(self, node: ir.For, state: State) -> State | None:
         iterable = self.evaluate(node.iter, state)

@@ -8,6 +8,7 @@ from typing import Any
 from analyzer.engine import modes
 from analyzer.engine.containers import Containers
 from analyzer.engine.machine import OutOfBudget, unseen
+from analyzer.engine.narrowing import narrow, settle
 from analyzer.engine.state import State, merge
 from analyzer.engine.trace import start
 from analyzer.engine.values import Const, Func, Scalar, Value, const, truth, union
@@ -29,9 +30,14 @@ class Expressions(Containers):
         if known is not None:
             return self.evaluate(expr.body if known else expr.orelse, state)
         other, switches = state.fork(), len(self.switches)
+        changes = (
+            narrow(self, expr.test, True, state, (expr.body,)),
+            narrow(self, expr.test, False, other, (expr.orelse,)),
+        )
         result = union([self.evaluate(expr.body, state), self.evaluate(expr.orelse, other)])
         met = merge([state, other])
         assert met is not None
+        settle(state, other, changes, met)
         if len(self.switches) > switches:  # ``model.train() if is_training else model.eval()``
             modes.choose(self, (state, other), met, switches)
         state.become(met)

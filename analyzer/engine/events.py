@@ -143,13 +143,15 @@ class Store(Event):
     value: Value
     value_at: int
     into: object
-    how: Literal["append", "item", "attribute", "accumulate"]
+    how: Literal["append", "item", "update", "attribute", "accumulate"]
     is_carried: bool
     freed: Tri
     place: Trace
     held: tuple[Value, ...] = ()
     on_object: bool = False
     """Whether a running sum is an attribute, which outlives the call."""
+    key: Value | None = None
+    """Of an item, what it is put under."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ from typing import Any
 
 from analyzer.engine.functions import Functions
 from analyzer.engine.machine import Args, Frame, unseen
+from analyzer.engine.narrowing import narrow
 from analyzer.engine.optim_events import NotCalled
 from analyzer.engine.state import State
 from analyzer.engine.trace import start
@@ -67,6 +68,7 @@ class Interpreter(Functions):
 
     def assert_(self, node: ir.Assert, state: State) -> State:
         self.evaluate(node.test, state)
+        narrow(self, node.test, True, state, ())
         return state
 
     def jump(self, node: ir.Jump, state: State) -> None:

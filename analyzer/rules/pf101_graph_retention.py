@@ -11,7 +11,7 @@ from analyzer.findings import Severity
 from analyzer.fixes.edits import InsertAfter
 from analyzer.rules.base import DraftFix, Report, Rule
 from analyzer.rules.entered import is_entered_under
-from analyzer.rules.short_stores import is_evaluated, is_short, is_sorted, starts_over
+from analyzer.rules.short_stores import is_evaluated, is_overwritten, is_short, is_sorted, starts_over
 from analyzer.syntax.scope import walk
 
 
@@ -39,8 +39,8 @@ class GraphRetention(Rule):
 
     ## When it stays quiet
     When a later backward pass goes through what was kept or through another output of the same forward pass, when the
-    container is filled and emptied within one forward pass, one iteration or one rollout, when no graph is recorded,
-    and for numbers, sizes, metrics and detached tensors.
+    container is filled and emptied within one forward pass, one iteration or one rollout, when the next iteration puts
+    another item in its place, when no graph is recorded, and for numbers, sizes, metrics and detached tensors.
 
     ## Fix safety
     ``.detach()`` is safe where what is kept is surely a tensor and no code that can be seen or not asks for its
@@ -64,6 +64,8 @@ class GraphRetention(Rule):
             if not loops or carrier is None or program.consumed(store.into):
                 continue
             if not _is_made_anew(program, carrier, loops) or starts_over(program, store) or is_sorted(program, store):
+                continue
+            if is_overwritten(program, store, loops):
                 continue
             freed = _freed_by(program, store, carrier, loops)
             if freed is None and _is_needed_later(program, store, carrier, loops):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from analyzer.engine.events import Forward, Loop, Store
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Site
-from analyzer.engine.values import Tensor, Unknown
+from analyzer.engine.values import Scalar, Tensor, Unknown
 from analyzer.engine.words import words
 from analyzer.syntax import ir
 from analyzer.syntax.scope import dotted, target_names, walk
@@ -66,3 +66,62 @@ def starts_over(program: Program, store: Store) -> bool:
         if isinstance(inner, ir.For) and inner.at < node.at
         for each in inner.body
     )
+
+
+def is_overwritten(program: Program, store: Store, loops: tuple[Loop, ...]) -> bool:
+    """Whether an item stands under a key that comes again: the next iteration puts another in its place. A key is new
+    in every iteration if it counts, or is of the data; a key out of a loop of its own (the names of losses) is not."""
+    if store.how not in {"item", "update"} or _adds_up(program, store):
+        return False
+    node = words(program).node(Site(store.site.path, store.value_at))
+    keys = [key for key, _ in node.items if key is not None] if isinstance(node, ir.DictDisplay) else [node]
+    if store.how == "update" and not isinstance(node, ir.DictDisplay):
+        return True
+    return not any(isinstance(key, ir.Expr) and _changes(program, store, key, loops) for key in keys)
+
+
+def _adds_up(program: Program, store: Store) -> bool:
+    """``sums[key] += value``, ``sums[key] = sums.get(key, 0) + value``."""
+    if isinstance(words(program).node(store.site), ir.Augment):
+        return True
+    for node in _statements(program, store):
+        if isinstance(node, ir.Assign) and node.value is not None and node.value.at == store.site.at:
+            into = {dotted(each.value) for each in node.targets if isinstance(each, ir.Subscript)}
+            return bool(into & _read_by(node.value)[0])
+    return False
+
+
+def _statements(program: Program, store: Store) -> tuple[object, ...]:
+    """The nodes of the function, or the module, that a store stands in."""
+    function, unit = program.function_around(store.site), program.unit(store.site.path)
+    body = function.body if function is not None else unit.body if unit is not None else ()
+    return tuple(walk(body, into_functions=False))
+
+
+def _changes(program: Program, store: Store, key: ir.Expr, loops: tuple[Loop, ...]) -> bool:
+    function, nodes = program.function_around(store.site), _statements(program, store)
+    names, calls = _read_by(key)
+    for _ in range(3):  # what the names were computed from, a few steps back
+        given = [each for each in nodes if isinstance(each, ir.Assign) and each.value is not None]
+        for each in given:
+            if names & {name for target in each.targets for name in target_names(target)}:
+                more, others = _read_by(each.value)
+                names, calls = names | more, calls | others
+    if "len" in calls or any(isinstance(each, ir.Augment) and dotted(each.target) in names for each in nodes):
+        return True
+    taken = {each.at for each in nodes if isinstance(each, ir.For) and names & set(target_names(each.target))}
+    around = [loop for loop in store.loops if loop.site.path == store.site.path and loop.site.at in taken]
+    over_data = next((loop for loop in loops if loop.kind in {"data", "framework"}), loops[0])
+    if any(loop.key in {loops[0].key, over_data.key} for loop in around):
+        return True
+    params = {param.name for param in function.params} if function is not None else set()
+    counted = store.key.cases if store.key is not None else ()
+    return bool(names & params) and any(isinstance(case, Scalar) and case.kind != "str" for case in counted)
+
+
+def _read_by(node: ir.Expr) -> tuple[set[str], set[str]]:
+    """The names and attributes of ``self`` that an expression reads, and the functions that it calls."""
+    parts = tuple(walk((ir.Evaluate(node.at, node),), into_functions=False))
+    names = {dotted(part) for part in parts if isinstance(part, (ir.Name, ir.Attribute))}
+    calls = {dotted(part.callee) for part in parts if isinstance(part, ir.Call)}
+    return {name for name in names if name}, {name for name in calls if name}

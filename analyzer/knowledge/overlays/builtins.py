@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal
 
 from analyzer.engine import values as engine
 from analyzer.engine.calls import Calls, iterator
@@ -259,11 +260,19 @@ def _next_index(machine: Calls, ref: Ref, state: State) -> str:
 
 
 def _extend(machine: Calls, ref: Ref, args: Args, at: int, state: State) -> Value:
+    return _take_in(machine, ref, args, at, state, "append")
+
+
+def _update(machine: Calls, ref: Ref, args: Args, at: int, state: State) -> Value:
+    return _take_in(machine, ref, args, at, state, "update")
+
+
+def _take_in(machine: Calls, ref: Ref, args: Args, at: int, state: State, how: Literal["append", "update"]) -> Value:
     value, node = _first(args), args.node(0)
     for case in value.cases:
         machine.copy_items(case, ref, at, state)
     if node is not None:
-        machine.note_store(ref, value, node, "append", state)
+        machine.note_store(ref, value, node, how, state)
     return const(None)
 
 
@@ -312,7 +321,7 @@ _LIST: dict[str, Method] = {
     "append": _append, "add": _add, "appendleft": _add, "insert": _add, "extend": _extend,
     "clear": _clear, "pop": _pop,
     "popleft": _pop, "copy": _itself, "get": _get, "setdefault": _setdefault, "values": _values, "items": _items,
-    "keys": _keys, "update": _extend, "sort": _nothing, "reverse": _nothing, "index": _nothing,
+    "keys": _keys, "update": _update, "sort": _nothing, "reverse": _nothing, "index": _nothing,
     "count": _nothing, "remove": _nothing,
 }  # fmt: skip
 METHODS: dict[tuple[str, str], Method] = {
