@@ -102,8 +102,9 @@ def _changes(program: Program, store: Store, key: ir.Expr, loops: tuple[Loop, ..
     function, nodes = program.function_around(store.site), _statements(program, store)
     names, calls = _read_by(key)
     for _ in range(3):  # what the names were computed from, a few steps back
-        given = [each for each in nodes if isinstance(each, ir.Assign) and each.value is not None]
-        for each in given:
+        for each in nodes:
+            if not isinstance(each, ir.Assign) or each.value is None:
+                continue
             if names & {name for target in each.targets for name in target_names(target)}:
                 more, others = _read_by(each.value)
                 names, calls = names | more, calls | others
