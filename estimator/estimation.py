@@ -26,6 +26,7 @@ _READABLE = {
     "offload": "offload", "grad_accum": "gradient accumulation", "quantization": "quantization",
     "method": "training method", "image": "image size", "classes": "number of classes",
     "companions": "text encoders and other frozen models on the same GPU",
+    "whole_gradients": "whether FSDP reduces every micro-batch's gradients, and wraps adapters alone",
     "loads_whole": "whether the whole model is on one GPU before it is sharded",
 }  # fmt: skip
 _WORDS = {"checkpointing": "grad_checkpointing", "facts": "model", "loads_whole": "sharded_load"}

@@ -43,6 +43,7 @@ def choices(run: RunConfig, readings: tuple[ModelFacts, ...]) -> Choices:
         "keeps_gradients": _gradients_kept(run, readings[0], method) if is_training else fixed(False),
         "is_activation_fused": fixed(False),
         "loads_whole": fixed(False),
+        "whole_gradients": fixed(False),
         "repeats_keys": fixed(False),
         "keeps_quantized_inputs": fixed(False),
         "stores_fp8": fixed(False),
@@ -66,7 +67,8 @@ def choices(run: RunConfig, readings: tuple[ModelFacts, ...]) -> Choices:
             False, (False, True), is_even=True
         )  # transformers writes it out, others do not
     likely = typical(found, "")
-    found["loads_whole"] = _loading(run, likely)
+    found["whole_gradients"] = _accumulation(run, likely)
+    found["loads_whole"] = _loading(run, likely, has_whole_gradients=found["whole_gradients"].is_even)
     return {**found, **_implementations(likely)}
 
 
@@ -95,13 +97,29 @@ def _gradients_kept(run: RunConfig, facts: ModelFacts, method: str) -> Choice:
     return Choice(False, (False, True), is_even=method == "full")
 
 
-def _loading(run: RunConfig, likely: Setup) -> Choice:
+def _loading(run: RunConfig, likely: Setup, *, has_whole_gradients: bool) -> Choice:
     """FSDP shards what is on the device: a model moved there first is whole for a moment. DeepSpeed partitions
-    parameters as they are made (zero.Init); models beyond any device are loaded in shards."""
+    parameters as they are made (zero.Init); models beyond any device are loaded in shards. Gradients as large as the
+    model come later and are the peak anyway."""
     if not isinstance(run.sharded_load.value, Unknown):
         return fixed(not run.sharded_load.value)
     is_usual = likely.is_training and likely.sharding == "fsdp" and likely.shards > 1 and likely.offload == "none"
+    is_usual = is_usual and not has_whole_gradients
     return Choice(False, (False, True), (), True, is_even=True) if is_usual else fixed(False)
+
+
+def _accumulation(run: RunConfig, likely: Setup) -> Choice:
+    """FSDP's ``no_sync`` keeps whole gradients until the last micro-batch of a step; frameworks use it or reduce every
+    micro-batch (Accelerate's ``sync_each_batch``). Adapters are then either in units of their own (peft's and
+    llama-recipes' wrapping policies) or in those of the frozen layers around them, which get gradients too."""
+    if not likely.is_training or likely.sharding != "fsdp" or likely.shards == 1:
+        return fixed(False)
+    steps = run.grad_accum.value
+    accumulates = not isinstance(steps, Unknown) and steps > 1
+    if likely.method == "full":
+        return Choice(False, (False, True), (), is_even=accumulates)
+    is_mixed = likely.method in ("lora", "adapter-v2") and likely.quantization is None
+    return Choice(False, (False, True), (), True, is_even=True) if is_mixed else fixed(False)
 
 
 def _task(run: RunConfig) -> str:

@@ -67,6 +67,7 @@ class Setup:
     stores_fp8: bool  # frozen weights, or they are 16-bit ones that are multiplied in fp8
     keeps_gradients: bool  # of the step before, through the forward pass
     loads_whole: bool  # the model is put on the device before it is sharded
+    whole_gradients: bool  # FSDP accumulates them unreduced, of all that is in a unit with something trained
     prompt_share: float  # of the context: nobody says how much is prompt and how much is generated
     architecture: str
     image: tuple[int, int] = (0, 0)  # height and width in pixels, of a network that reads images

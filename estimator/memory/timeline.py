@@ -30,18 +30,19 @@ def _training(setup: Setup) -> list[tuple[str, list[Term]]]:
     model, state, scratch = weights.weights(setup), weights.optimizer_state(setup), runtime.workspace(setup)
     at_rest = [model, state, scratch]
     held = [*at_rest, collectives.buckets(setup)]
-    grads = weights.gradients(setup)
+    grads, added = weights.gradients(setup), weights.accumulating_gradients(setup)
+    is_early = setup.keeps_gradients or setup.grad_accum > 1 or setup.whole_gradients
     kept, working = _activation_terms(setup)
     fetched, quantised = collectives.gathered(setup), generation.dequantized(setup)
     logits = loss.logits(setup)
     scattered, root = (collectives.unsharded_gradients(setup, is_last=is_last) for is_last in (False, True))
-    forward = [*held, *([grads] if setup.keeps_gradients or setup.grad_accum > 1 else []), kept, fetched, quantised]
+    forward = [*held, *([added] if is_early else []), kept, fetched, quantised]
     return [
         ("model load", [model, collectives.unsharded_weights(setup), scratch]),
         ("forward end", [*forward, logits]),
         ("loss backward", [*forward, logits, loss.loss_backward(setup)]),
         ("deepest backward", [*forward, working, scattered]),
-        ("backward end", [*held, grads, working, fetched, quantised, root, weights.tied_gradient(setup)]),
+        ("backward end", [*held, added, working, fetched, quantised, root, weights.tied_gradient(setup)]),
         ("optimizer step", [*held, grads, weights.step_temporaries(setup)]),
         ("evaluation", [*at_rest, fetched, quantised, generation.forward_working_set(setup), logits]),
     ]

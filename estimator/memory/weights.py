@@ -68,10 +68,22 @@ def weights(setup: Setup) -> Term:
 
 
 def gradient_bytes(setup: Setup) -> float:
-    """Bytes of all gradients on one device once backward has ended."""
+    """Bytes of all gradients on one device once they are reduced."""
     if setup.steps_in_backward or setup.optimizer == "lomo":
         return 0.0
     return setup.trainable_params * setup.trained_bytes / gradient_sharding(setup)
+
+
+def accumulating_gradients(setup: Setup) -> Term:
+    """Gradients while micro-batches add to them. Where FSDP does not reduce in between (``no_sync``), every rank holds
+    them whole, and a unit that mixes adapters with frozen weights has one gradient for all of it."""
+    if not setup.whole_gradients:
+        return gradients(setup)
+    params = setup.trainable_params if setup.method == "full" else setup.block_params
+    total, formula = int(params * setup.compute_bytes), f"{params:,} in trained units x {setup.compute_bytes} B, whole"
+    return Term(
+        "gradients", total, 0, formula, "torch FSDP: no_sync accumulates full gradients; one per flat parameter"
+    )
 
 
 def gradients(setup: Setup) -> Term:

@@ -262,3 +262,26 @@ def test_layers_without_a_cache_or_with_a_window_are_not_in_the_floor() -> None:
     point, floor = cache_of("google/gemma-2-9b", 8192)
     assert point == 42 * 4096 * 8192 * 2
     assert floor == 21 * 4096 * (8192 + 4096) * 2
+
+
+def test_fsdp_without_synchronisation_holds_whole_gradients_of_all_that_shares_a_unit() -> None:
+    sharded = {"sharding": "fsdp", "num_gpus": 4, "precision": "pure-bf16", "grad_checkpointing": True}
+    full = replace(setup(**sharded), whole_gradients=True)
+    assert weights.accumulating_gradients(full).num_bytes == 2 * PARAMS  # of 16 bits, on every rank
+    assert weights.gradients(full).num_bytes == 2 * PARAMS // 4  # and a quarter each once they are reduced
+    lora = replace(setup(**sharded, method="lora"), whole_gradients=True)
+    assert weights.accumulating_gradients(lora).num_bytes == 2 * lora.block_params  # the head's unit has no adapter
+    assert weights.accumulating_gradients(replace(lora, whole_gradients=False)).num_bytes == 4 * lora.lora_params // 4
+
+
+def test_whether_gradients_are_whole_is_open_only_where_fsdp_shards_them() -> None:
+    def offered(**fields: Any) -> tuple[Any, ...]:
+        config = run(model=LLAMA, micro_batch=1, seq_len=512, **fields)
+        return candidates.choices(config, choose_model(config).readings)["whole_gradients"].probable
+
+    fsdp = {"sharding": "fsdp", "num_gpus": 2}
+    assert offered(**fsdp, method="lora") == (False, True)
+    assert offered(**fsdp, grad_accum=8) == (False, True)
+    assert not offered(**fsdp, method="qlora")  # 4-bit storage and adapters cannot share a flat parameter
+    assert not offered(sharding="zero3", num_gpus=2)
+    assert not offered(sharding="fsdp", num_gpus=1)
