@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from analyzer.errors import InputError
 from estimator.estimation import runtime_key, targets
 from estimator.exact.examples import example
-from estimator.exact.trace import PRECISIONS, Request, Traced, trace
+from estimator.exact.trace import OPTIMIZERS, PRECISIONS, Request, Traced, trace
 from estimator.memory.interval import residual_of
 from estimator.memory.runtime import overhead
 from estimator.report import Estimate, InputLine, Interval, ModelAnswer, Moment, TargetAnswer, Term
-from estimator.runconfig import RunConfig
+from estimator.runconfig import UNSET, RunConfig
 from estimator.sourced import Sourced, Unknown
 from estimator.verdict import overall, verdict_for
 
 SOURCE = "torch: MemTracker under FakeTensorMode"
+_ASSUMED = {"input": "made for the first layer: the factory returns no example"}
 _UNSURE = (0.93, 1.0, 1.12)
 """Fake tensors on a CPU landed within 5-12 % of a T4's peak for GPT-2 and BERT (shared facts, measured_peaks.md)."""
 
@@ -31,25 +32,33 @@ def estimate_exactly(name: str, run: RunConfig) -> Estimate:
     """
     build = factory(name)
     batch = _word(run.micro_batch, 1)
-    precision, optimizer = _word(run.precision, "fp32"), _word(run.optimizer, "adamw")
+    precision = _one_of(PRECISIONS, "precision", run.precision, "fp32")
+    optimizer = _one_of(OPTIMIZERS, "optimizer", run.optimizer, "adamw")
     length, image = _word(run.seq_len, None), _word(run.image_size, None)
     task = _word(run.task, "train")
-    if precision not in PRECISIONS:
-        raise InputError(f"precision {precision!r} cannot be traced: one of {', '.join(PRECISIONS)}")
+    assumed = {
+        name: value
+        for name, value in (("precision", precision), ("optimizer", optimizer))
+        if not getattr(run, name).is_known
+    }
 
     def inputs(model: Any) -> Sequence[Any]:
-        return example(model, batch=batch, length=length, image=image)
+        made = example(model, batch=batch, length=length, image=image)
+        assumed["input"] = ", ".join("x".join(map(str, each.shape)) for each in made)
+        return made
 
     request = Request(build, inputs, optimizer, precision, task == "train")
     try:
         traced = trace(request)
     except ImportError as error:
-        raise InputError(f"--exact needs torch (pip install 'preflight-bot[exact]'): {error}") from None
+        raise InputError(
+            f"--exact needs torch (`pip install '.[exact]'` in a checkout of Preflight): {error}"
+        ) from None
     except InputError:
         raise
     except Exception as error:
         raise InputError(f"{name} failed under fake tensors: {type(error).__name__}: {str(error)[:300]}") from error
-    return _answer(name, run, traced)
+    return _answer(name, run, traced, assumed)
 
 
 def factory(name: str) -> Callable[[], Any]:
@@ -76,7 +85,17 @@ def _word(sourced: Sourced[Any], otherwise: Any) -> Any:
     return otherwise if isinstance(sourced.value, Unknown) else sourced.value
 
 
-def _answer(name: str, run: RunConfig, traced: Traced) -> Estimate:
+def _one_of(known: Collection[str], what: str, sourced: Sourced[str], otherwise: str) -> str:
+    """The word, or `otherwise` where none was given. Raises `InputError` for one that cannot be traced."""
+    if sourced != UNSET and isinstance(sourced.value, Unknown):
+        raise InputError(f"{what} {sourced.value.reason}: one of {', '.join(known)} can be traced")
+    word = str(_word(sourced, otherwise))
+    if word not in known:
+        raise InputError(f"{what} {word!r} cannot be traced: one of {', '.join(known)}")
+    return word
+
+
+def _answer(name: str, run: RunConfig, traced: Traced, assumed: Mapping[str, str]) -> Estimate:
     cards = targets(run)
     low, point, high = _UNSURE
     reserve = residual_of("reserved-over-allocated")
@@ -95,6 +114,7 @@ def _answer(name: str, run: RunConfig, traced: Traced) -> Estimate:
         InputLine(word, run.to_document()[word], sourced.describe())
         for word, sourced in run.words().items() if sourced.is_known
     )  # fmt: skip
+    inputs += tuple(InputLine(word, value, _ASSUMED.get(word, "assumed: not given")) for word, value in assumed.items())
     return Estimate(
         verdict=overall([each.verdict for each in answers]),
         model=ModelAnswer(name, traced.params, SOURCE), targets=answers, peak=peak, allocated=allocated,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
 STEPS = 2
@@ -18,6 +19,11 @@ PRECISIONS = {
     "pure-fp16": ("fp16", ""),
 }  # fmt: skip
 """What weights are held in, and the autocast type where that is not what is computed in."""
+OPTIMIZERS: dict[str, tuple[str, dict[str, float]]] = {
+    "adamw": ("AdamW", {}), "sgd": ("SGD", {"lr": 0.1}), "sgd-momentum": ("SGD", {"lr": 0.1, "momentum": 0.9}),
+    "adagrad": ("Adagrad", {}), "rmsprop": ("RMSprop", {}), "adafactor": ("Adafactor", {}),
+}  # fmt: skip
+"""Those that can be traced: the class of `torch.optim` and its settings."""
 _DTYPES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
 # Autocast on CUDA computes these in fp32 (torch docs, "CUDA Ops that can autocast to float32"); on a CPU it does not.
 _IN_FP32 = (
@@ -165,15 +171,10 @@ def _is_float(value: Any) -> bool:
 def _optimizer(name: str, params: list[Any]) -> Any:
     import torch
 
-    kinds: dict[str, Callable[[], Any]] = {
-        "adamw": lambda: torch.optim.AdamW(params), "sgd": lambda: torch.optim.SGD(params, lr=0.1),
-        "sgd-momentum": lambda: torch.optim.SGD(params, lr=0.1, momentum=0.9),
-        "adagrad": lambda: torch.optim.Adagrad(params), "rmsprop": lambda: torch.optim.RMSprop(params),
-        "adafactor": lambda: torch.optim.Adafactor(params),
-    }  # fmt: skip
-    if name not in kinds:
-        raise ValueError(f"optimizer {name!r} cannot be traced; one of {', '.join(kinds)}")
-    return kinds[name]()
+    if name not in OPTIMIZERS:
+        raise ValueError(f"optimizer {name!r} cannot be traced; one of {', '.join(OPTIMIZERS)}")
+    kind, settings = OPTIMIZERS[name]
+    return getattr(torch.optim, kind)(params, **settings)
 
 
 def _state_bytes(optimizer: Any) -> int:
@@ -198,6 +199,7 @@ def _by_kind(snapshot: Mapping[Any, Mapping[Any, int]]) -> dict[str, int]:
     found: dict[str, int] = {"Total": 0}
     for kinds in snapshot.values():
         for kind, size in kinds.items():
-            name = kind if isinstance(kind, str) else _NAMES.get(kind.name, kind.name.lower())
+            # torch's kinds are texts as well (`_MemRefType.PARAM == "Parameter"`); the total is a text and nothing else
+            name = _NAMES.get(kind.name, kind.name.lower()) if isinstance(kind, Enum) else str(kind)
             found[name] = found.get(name, 0) + int(size)
     return found

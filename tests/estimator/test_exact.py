@@ -12,6 +12,7 @@ import pytest
 
 from analyzer.errors import InputError
 from estimator.exact.answer import estimate_exactly
+from estimator.exact.trace import _NAMES
 from estimator.runconfig import RunConfig
 from estimator.sourced import Origin
 
@@ -82,6 +83,7 @@ def test_what_cannot_be_allocated_exceeds_without_allocating_it(folder: Path, mo
         ("zoo", {}, "package.module:factory"),
         ("zoo:net", {"precision": "fp8"}, "cannot be traced"),
         ("zoo:net", {"optimizer": "muon"}, "cannot be traced"),
+        ("zoo:net", {"optimizer": "adamm"}, "'adamm' is not modelled: one of adamw, sgd"),
     ],
 )
 def test_what_cannot_be_traced_is_said(
@@ -98,6 +100,22 @@ def test_an_example_input_of_the_factory_is_used(folder: Path, monkeypatch: pyte
     monkeypatch.setattr(sys, "path", [str(folder), *sys.path])
     result = estimate_exactly("zoo:with_input", RunConfig.from_document({"task": "infer"}, Origin("test")))
     assert result.model.params == 3 * 8 * 9 + 8
+
+
+def test_the_kinds_of_memory_have_names_of_ours_and_what_was_assumed_is_said(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(sys, "path", [str(folder), *sys.path])
+    given = {"precision": "amp-bf16", "micro_batch": 32}
+    result = estimate_exactly("zoo:net", RunConfig.from_document(given, Origin("test")))
+    names = {term.name for term in result.terms if term.num_bytes}
+    assert {"weights", "gradients", "optimizer state and temporaries"} <= names
+    assert names <= {*_NAMES.values()}
+    assumed = {line.name: line.value for line in result.inputs if line.name not in given}
+    assert assumed == {"optimizer": "adamw", "input": "32x1024"}
+    own = estimate_exactly("zoo:with_input", RunConfig.from_document(given, Origin("test")))
+    assert "input" not in {line.name for line in own.inputs}
 
 
 # --- the guard ------------------------------------------------------------------------------------------------------
