@@ -143,6 +143,8 @@ def test_the_page_leads_to_a_blocked_check(shell: Shell, tmp_path: Path) -> None
             seen = _page(page)
         if "Look again" in text:
             _shows(shell, page, ("preflight/memory", "failure"))
+        if "/preflight estimate" in text:
+            wait_for(lambda: "NVIDIA H100 80GB" in _page(page), 60, "the answer to the command")
     assert "PF201" in seen
     assert "FAIL" not in shell.said, "the doctor found nothing that keeps reviews from happening"
     assert "BEGIN RSA" not in shell.said

@@ -99,3 +99,37 @@ def test_installing_is_a_button(world: World) -> None:
     assert "Install on acme" in page
     page = requests.post(f"{root}/apps/our-preflight/installations", data={"account": "acme"}, timeout=10).text
     assert "installed on all repositories" in page
+
+
+def test_the_page_of_a_pull_request_is_where_people_speak(world: World) -> None:
+    hub, page = world.server.service.hub, f"{world.server.url}/acme/trainer/pull/1"
+    place = {"path": "train.py", "line": 3, "side": "RIGHT", "body": "Why?"}
+    review = {"commit_id": world.pull.head_sha, "event": "COMMENT", "body": "Look.", "comments": [place]}
+    assert world.call("POST", "/pulls/1/reviews", review).status_code == 200
+    first = hub.comments_of(world.pull)[0]
+    said = requests.post(f"{page}/comment", data={"user": "kim", "body": "/preflight help\r\nplease"}, timeout=10)
+    assert (said.url, "/preflight help" in said.text) == (page, True)
+    requests.post(f"{page}/comment", data={"user": "kim", "body": "So.", "in_reply_to": first.id}, timeout=10)
+    assert [(item.author.login, item.body) for item in hub.conversation_of(world.pull)] == [
+        ("kim", "/preflight help\nplease")
+    ]
+    assert [(item.in_reply_to, item.body) for item in hub.comments_of(world.pull)] == [(None, "Why?"), (first, "So.")]
+    nobody = requests.post(f"{page}/comment", data={"user": "kim", "body": "So.", "in_reply_to": 1}, timeout=10)
+    assert nobody.status_code == 404
+
+
+def test_the_page_of_a_pull_request_has_the_buttons_and_the_link_of_its_checks(world: World) -> None:
+    hub, page = world.server.service.hub, f"{world.server.url}/acme/trainer/pull/1"
+    action = {"label": "Explain", "description": "d", "identifier": "explain"}
+    body = {"name": "x", "head_sha": world.pull.head_sha, "conclusion": "success", "actions": [action]}
+    run = world.call("POST", "/check-runs", body | {"details_url": "https://preflight.example.org/r/a"}).json()["id"]
+    assert (
+        '<a class="button" href="https://preflight.example.org/r/a">Details</a>' in requests.get(page, timeout=10).text
+    )
+    pressed = requests.post(f"{page}/press", data={"run": run, "user": "dana", "identifier": "explain"}, timeout=10)
+    assert pressed.url == page
+    wrong = [{"run": run, "identifier": "merge"}, {"run": 1, "identifier": "explain"}, {}]
+    assert {requests.post(f"{page}/press", data=data, timeout=10).status_code for data in wrong} == {404}
+    world.server.service.dispatcher.wait_idle()
+    sent = [one.payload for one in hub.rows.deliveries.values() if one.action == "requested_action"]
+    assert [(one["requested_action"], one["sender"]["login"]) for one in sent] == [({"identifier": "explain"}, "dana")]

@@ -1,5 +1,5 @@
-"""What a browser and ``git push`` do on GitHub: make a repository, push to it, open a pull request. No passwords: the
-name given is who acts.
+"""What a browser and ``git push`` do on GitHub: make a repository, push to it, open a pull request, speak there, press
+buttons. No passwords: the name given is who acts.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 from flask import Blueprint, Response, redirect, render_template, request
 from werkzeug.wrappers import Response as AnyResponse
 
-from bot.localhub import people
+from bot.localhub import people, talk
 from bot.localhub.errors import Refusal, not_found
 from bot.localhub.model import Repository
 from bot.localhub.routes import hub, service
@@ -72,6 +72,37 @@ def open_pull(owner: str, repo: str, branch: str) -> AnyResponse:
             author=hub().account(request.form.get("user", "").strip() or "you"),
         )
     return redirect(f"/{owner}/{repo}/pull/{pull.number}")
+
+
+@routes.post("/<owner>/<repo>/pull/<int:number>/comment")
+def say(owner: str, repo: str, number: int) -> AnyResponse:
+    """In the conversation, or in the thread of the review comment `in_reply_to`."""
+    text = request.form.get("body", "").replace("\r\n", "\n").strip()
+    with hub().lock:
+        author = hub().account(request.form.get("user", "").strip() or "you")
+        pull = hub().pull(hub().repository(owner, repo), number)
+        first = request.form.get("in_reply_to", 0, type=int)
+        found = hub().rows.review_comments.get(first)
+        if first and (found is None or found.pull is not pull):
+            raise not_found()
+        if found:
+            talk.reply(service(), found, text, author)
+        else:
+            people.comment(service(), pull, text, author)
+    return redirect(f"/{owner}/{repo}/pull/{number}")
+
+
+@routes.post("/<owner>/<repo>/pull/<int:number>/press")
+def press(owner: str, repo: str, number: int) -> AnyResponse:
+    """A button of the check run `run`."""
+    with hub().lock:
+        pull = hub().pull(hub().repository(owner, repo), number)
+        run = hub().rows.runs.get(request.form.get("run", 0, type=int))
+        if run is None or run.suite.repo is not pull.repo:
+            raise not_found()
+        author = hub().account(request.form.get("user", "").strip() or "you")
+        people.press(service(), run, request.form.get("identifier", ""), author)
+    return redirect(f"/{owner}/{repo}/pull/{number}")
 
 
 @routes.route("/<owner>/<repo>.git/<path:rest>", methods=["GET", "POST"])
