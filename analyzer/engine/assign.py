@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from analyzer.engine import frozen, measures, outputs, targets, weights
 from analyzer.engine.calls import Calls
-from analyzer.engine.events import Clear, Store
+from analyzer.engine.events import Clear, Kept, Store
 from analyzer.engine.graphs import carries
 from analyzer.engine.machine import CONTAINERS, Args
 from analyzer.engine.optim_events import LayerReplaced
@@ -99,6 +99,7 @@ class Assignments(Calls):
             elif isinstance(case, (Ref, PyModule, Class)):
                 obj = case.obj if isinstance(case, Ref) else case.scope
                 self.replaced(state.get((obj, target.attr)), value)
+                self.note_kept(target.attr, value, at)
                 self.note_layer(obj, target.attr, value, state, at)
                 frozen.thaw(self, obj, value, state)
                 weights.kept(self, obj, target.attr, value, at, state)
@@ -120,6 +121,18 @@ class Assignments(Calls):
             is_new = case not in value.cases or isinstance(by, ir.Subscript)
             if isinstance(case, Ref) and self.obj(case).kind in CONTAINERS and is_new:
                 self.emptied.setdefault(case.obj, set()).add(self.loops)
+
+    def note_kept(self, name: str, value: Value, at: int) -> None:
+        """An attribute gets a tensor that came through an accumulator or a container, or gets the container itself."""
+        via: frozenset[object] = frozenset()
+        objects: set[ObjectId] = set()
+        for case in value.cases:
+            if isinstance(case, (Tensor, Unknown)) and case.roots:
+                via |= case.via
+            elif isinstance(case, Ref) and self.objects[case.obj].kind in CONTAINERS:
+                objects.add(case.obj)
+        if via or objects:
+            self.emit(Kept, at, value.trace, name=name, objects=frozenset(objects), via=via)
 
     def note_layer(self, owner: ObjectId, name: str, value: Value, state: State, at: int) -> None:
         """A module whose parameters an optimizer already has gets a layer that it does not have."""

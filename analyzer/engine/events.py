@@ -167,6 +167,15 @@ class Escape(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Kept(Event):
+    """What holds graphs, or may, becomes an attribute of an object: other methods find it there."""
+
+    name: str
+    objects: frozenset[ObjectId]
+    via: frozenset[object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Loss(Event):
     """A value reaches a loss. `expects` is what the loss wants (``logits``), `input` what it gets; `options` are the
     keyword arguments of the function, or of the module where it was made. `is_choice`: one of several losses is

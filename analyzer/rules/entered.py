@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from analyzer.engine.program import Program
+from analyzer.engine.events import Kept, Store
+from analyzer.engine.program import Program, functions
 from analyzer.engine.trace import Site
 from analyzer.engine.words import spelled
 from analyzer.syntax import ir
 from analyzer.syntax.scope import dotted, walk
 
+_BACKWARD = re.compile(rb"backward|autograd\.grad")
 _OFF = re.compile(r"no_grad|inference_mode")
 
 
@@ -25,3 +27,26 @@ def is_entered_under(program: Program, calls: Sequence[Site]) -> bool:
             if any((dotted(call.callee) or "").rpartition(".")[2] == name for call in inside):
                 return True
     return False
+
+
+def is_differentiated_elsewhere(program: Program, store: Store) -> bool:
+    """Whether what holds a store's tensor becomes an attribute in a function that was read without its callers, and the
+    text of another function that asks for the attribute runs a backward pass: of the same file, or of another one that
+    names it."""
+    for kept in program.of(Kept):
+        if kept.calls[:1] != store.calls[:1] or not store.calls or store.calls[0] not in program.entries:
+            continue
+        if store.into not in kept.objects and store.into not in kept.via:
+            continue
+        if any(program.project.naming(kept.name, kept.site.path, _BACKWARD)):
+            return True
+        here, unit = program.function_around(kept.site), program.unit(kept.site.path)
+        for function, _ in functions(unit) if unit is not None else ():
+            if function is not here and _runs_backward_with(function, kept.name):
+                return True
+    return False
+
+
+def _runs_backward_with(function: ir.FunctionDef, name: str) -> bool:
+    named = {part.attr for part in walk(function.body, into_functions=True) if isinstance(part, ir.Attribute)}
+    return name in named and bool(named & {"backward", "grad", "manual_backward"})

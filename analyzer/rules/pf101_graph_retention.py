@@ -10,7 +10,7 @@ from analyzer.engine.words import words
 from analyzer.findings import Severity
 from analyzer.fixes.edits import InsertAfter
 from analyzer.rules.base import DraftFix, Report, Rule
-from analyzer.rules.entered import is_entered_under
+from analyzer.rules.entered import is_differentiated_elsewhere, is_entered_under
 from analyzer.rules.short_stores import is_evaluated, is_overwritten, is_short, is_sorted, starts_over
 from analyzer.syntax.scope import walk
 
@@ -232,9 +232,11 @@ def _gaps(program: Program, store: Store, carrier: Tensor | Unknown, loops: tupl
     """What could still consume an unfreed graph without our seeing it."""
     gaps = [] if isinstance(carrier, Tensor) and carrier.graph == "yes" else [Gap.UNSEEN]
     around = store.loops[: len(store.loops) - len(loops) + 1]
-    if any(not event.is_known for event in program.within(Backward, around)):
+    if any(not event.is_known for event in program.within(Backward, around)) or program.is_called_without_grad(store):
         gaps.append(Gap.UNSEEN)
     if _is_window(program, store, carrier, loops) or _is_counted_inference(program, store):
+        gaps.append(Gap.UNSEEN)
+    if is_differentiated_elsewhere(program, store):
         gaps.append(Gap.UNSEEN)
     escape = program.escapes(store.into)
     if escape is not None:

@@ -94,7 +94,7 @@ def _training(program: Program) -> Step | None:
 
 def _report(program: Program, report: Report, found: Randomness, stream: str, trains: Step | None) -> None:
     seeds = [(site, other) for other in found.seeds for site in seeds_of(program, found, other)]
-    seeded = sorted(pair for pair in seeds if not (_is_for_worker(program, pair[0]) or _restores(program, pair[0])))
+    seeded = sorted(pair for pair in seeds if not _is_for_another(program, pair[0]))
     if stream == "torch" and not _means_the_run(program, found):
         return
     sites = _that_matter(program, draws_of(program, found, stream), stream, trains)
@@ -113,6 +113,16 @@ def _report(program: Program, report: Report, found: Randomness, stream: str, tr
         gaps=[Gap.UNSEEN if found.is_uncertain or _are_for_one_draw(program, seeded) else Gap.CONVENTION],
         severity=Severity.NOTE if _is_weak(program, first, sites, trains) else None,
     )
+
+
+def _is_for_another(program: Program, site: Site) -> bool:
+    """Whether a seed is not for the run: it is that of a worker, puts back what was there, or stands in a method of
+    another file that nobody was seen to call (``seed`` of an environment)."""
+    function = program.function_around(site)
+    is_method = function is not None and [param.name for param in function.params[:1]] == ["self"]
+    is_called = function is None or (site.path, function.at) in program.called
+    is_uncalled = is_method and not is_called and site.path != next(iter(program.modules), "")
+    return is_uncalled or _is_for_worker(program, site) or _restores(program, site)
 
 
 def _is_weak(program: Program, seed: Site, draws: list[Site], trains: Step | None) -> bool:

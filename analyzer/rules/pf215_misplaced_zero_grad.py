@@ -108,6 +108,8 @@ def _wiped_accumulation(
                 continue
             if any(guard.is_periodic for guard in clear.guards) or not free or exclude(clear, step):
                 continue
+            if not is_within_guards(free[-1], clear):  # `if i == 0: optimizer.zero_grad()`, once
+                continue
             report(
                 clear.site,
                 "This resets the gradients in every iteration, but the optimizer steps only in some of them: the "

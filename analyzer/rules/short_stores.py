@@ -108,16 +108,26 @@ def _changes(program: Program, store: Store, key: ir.Expr, loops: tuple[Loop, ..
             if names & {name for target in each.targets for name in target_names(target)}:
                 more, others = _read_by(each.value)
                 names, calls = names | more, calls | others
-    if "len" in calls or any(isinstance(each, ir.Augment) and dotted(each.target) in names for each in nodes):
+    if "len" in calls or any(_counts(each, names) for each in nodes):
         return True
     taken = {each.at for each in nodes if isinstance(each, ir.For) and names & set(target_names(each.target))}
     around = [loop for loop in store.loops if loop.site.path == store.site.path and loop.site.at in taken]
     over_data = next((loop for loop in loops if loop.kind in {"data", "framework"}), loops[0])
     if any(loop.key in {loops[0].key, over_data.key} for loop in around):
         return True
-    params = {param.name for param in function.params} if function is not None else set()
+    params = {param.name for param in function.params} - {"self"} if function is not None else set()
     counted = store.key.cases if store.key is not None else ()
     return bool(names & params) and any(isinstance(case, Scalar) and case.kind != "str" for case in counted)
+
+
+def _counts(node: object, names: set[str]) -> bool:
+    """``step += 1``, ``self.place = (self.place + 1) % self.size``."""
+    if isinstance(node, ir.Augment):
+        return dotted(node.target) in names
+    if not isinstance(node, ir.Assign) or node.value is None:
+        return False
+    counted = names & {dotted(target) for target in node.targets}
+    return bool(counted and counted & _read_by(node.value)[0])
 
 
 def _read_by(node: ir.Expr) -> tuple[set[str], set[str]]:
