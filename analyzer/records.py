@@ -41,7 +41,7 @@ else:
     @cache
     def _replacing(kind: Any) -> Any:
         """A call of the class with every field named, compiled once."""
-        names = [item.name for item in dataclasses.fields(kind)]
+        names = [item.name for item in dataclasses.fields(kind) if item.init]
         params = ", ".join(f"{name}=_ABSENT" for name in names)
         given = ", ".join(f"{name}=_record.{name} if {name} is _ABSENT else {name}" for name in names)
         return eval(f"lambda _record, *, {params}: _KIND({given})", {"_ABSENT": object(), "_KIND": kind})  # noqa: S307  our own field names

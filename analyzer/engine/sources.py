@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ast
-import warnings
 from collections.abc import Collection
 
 from analyzer.engine.trace import Site
@@ -63,14 +61,10 @@ class Sources:
         if reason := too_deep(source):
             self.skipped[path] = Skipped(path, reason)
             return
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                compile(source, path, "exec", ast.PyCF_ONLY_AST, dont_inherit=True)
-        except SyntaxError as error:
-            self.skipped[path] = Skipped(path, f"syntax error at {error.lineno or 1}:{error.offset or 1}")
-        except (ValueError, RecursionError, MemoryError):
-            self.skipped[path] = Skipped(path, "cannot be parsed")
+        from analyzer.syntax.problems import syntax_problem  # needs LibCST where something is wrong
+
+        if reason := syntax_problem(source):
+            self.skipped[path] = Skipped(path, reason)
 
     def tree(self, path: str) -> Tree:
         """The LibCST module of a file with IR, and the node of every number. Raises `Renumbered`."""

@@ -17,6 +17,11 @@ from analyzer.syntax import ir
 
 MAX_CASES = 8
 MAX_ROOTS = 12
+MAX_HEIGHT = 6
+"""Of values in values: a loop that wraps what it wrapped before (``node = (node, left)``) doubles it each time."""
+MAX_WEIGHT = 1000
+"""Atoms in a value that is higher than a table."""
+_TABLE_HEIGHT = 2
 ObjectId = int
 Tri = Literal["yes", "no", "maybe"]
 Shape = Literal["", "column", "flat"]
@@ -104,10 +109,39 @@ class Parameter(Tensor):
 
 
 @dataclass(frozen=True, slots=True)
-class Tuple(Value):
+class Composite(Value):
+    """An atom that holds other values: at most `MAX_HEIGHT` levels of them, so that comparing two takes no time.
+
+    Without a limit a program builds a tree whose size is beyond all memory out of shared parts, in thirty lines."""
+
+    height: int = field(default=1, init=False, compare=False, repr=False, kw_only=True)
+    weight: int = field(default=1, init=False, compare=False, repr=False, kw_only=True)
+
+    def measure(self, parts: tuple[Value, ...]) -> bool:
+        """Take the sizes from those of the parts; whether they are beyond the limits."""
+        height, weight = 0, 1
+        for part in parts:
+            for case in part.cases:
+                if isinstance(case, Composite):
+                    height = max(height, case.height)
+                    weight += case.weight
+                else:
+                    weight += 1
+        object.__setattr__(self, "height", height + 1)
+        object.__setattr__(self, "weight", weight)
+        return height >= MAX_HEIGHT or (weight > MAX_WEIGHT and height >= _TABLE_HEIGHT)
+
+
+@dataclass(frozen=True, slots=True)
+class Tuple(Composite):
     """A tuple with known items."""
 
     items: tuple[Value, ...]
+
+    def __post_init__(self) -> None:
+        if self.measure(self.items):
+            object.__setattr__(self, "items", tuple(map(flattened, self.items)))
+            self.measure(self.items)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,20 +189,32 @@ class External(Value):
 
 
 @dataclass(frozen=True, slots=True)
-class Method(Value):
+class Method(Composite):
     """A method that the engine or a knowledge row implements, bound to its receiver."""
 
     receiver: Value
     name: str
 
+    def __post_init__(self) -> None:
+        if isinstance(self.receiver, (Composite, Union)) and self.measure((self.receiver,)):
+            object.__setattr__(self, "receiver", flattened(self.receiver))
+            self.measure((self.receiver,))
+
 
 @dataclass(frozen=True, slots=True)
-class Partial(Value):
+class Partial(Composite):
     """``functools.partial(func, *args, **keywords)``."""
 
     func: Value
     args: tuple[Value, ...]
     keywords: tuple[tuple[str, Value], ...]
+
+    def __post_init__(self) -> None:
+        if self.measure((self.func, *self.args, *(value for _, value in self.keywords))):
+            object.__setattr__(self, "func", flattened(self.func))
+            object.__setattr__(self, "args", tuple(map(flattened, self.args)))
+            object.__setattr__(self, "keywords", tuple((name, flattened(value)) for name, value in self.keywords))
+            self.measure((self.func, *self.args, *(value for _, value in self.keywords)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,12 +226,17 @@ class Parameters(Value):
 
 
 @dataclass(frozen=True, slots=True)
-class Stream(Value):
+class Stream(Composite):
     """An iterator whose every element is `element` (a generator, ``enumerate``, a dataset). `of` are the objects it
     draws from, where these are known."""
 
     element: Value
     of: frozenset[ObjectId] = field(default=frozenset(), compare=False)
+
+    def __post_init__(self) -> None:
+        if self.measure((self.element,)):
+            object.__setattr__(self, "element", flattened(self.element))
+            self.measure((self.element,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,6 +395,18 @@ def scalar_of(value: Value) -> Value:
     if isinstance(value, Const) and value.value is not None:
         return Scalar("str" if isinstance(value.value, str) else "number", trace=value.trace)
     return value
+
+
+def flattened(value: Value) -> Value:
+    """The value with what holds others as unknown, which still has the graphs that are seen in it."""
+    return union(_hollow(case) if isinstance(case, Composite) else case for case in value.cases)
+
+
+def _hollow(case: Composite) -> Value:
+    inside = [atom for atom in nested(case, MAX_HEIGHT) if isinstance(atom, (Tensor, Unknown))]
+    roots = frozenset(root for atom in inside for root in atom.roots)
+    via = frozenset(tag for atom in inside for tag in atom.via)
+    return Unknown("values nest too deeply", roots=limited(roots), via=via, trace=case.trace)
 
 
 def without_constants(value: Value) -> Value:

@@ -13,6 +13,8 @@ from typing import Literal
 from analyzer.records import dataclass
 
 NodeId = int
+MAX_INT = 1 << 4096
+"""Python writes a longer number only in hexadecimal and does not print it; nobody means one."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,9 +75,14 @@ class Call(Expr):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Constant(Expr):
-    """A literal: number, string, bytes, True, False, None or Ellipsis."""
+    """A literal: number (within `MAX_INT`), string, bytes, True, False, None or Ellipsis."""
 
     value: object
+
+
+def literal(value: object) -> object:
+    """The value of a literal as a `Constant` holds it."""
+    return MAX_INT if isinstance(value, int) and value > MAX_INT else value
 
 
 @dataclass(frozen=True, slots=True, eq=False)

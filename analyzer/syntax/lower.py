@@ -228,7 +228,7 @@ class _Lowering:
         return ir.Arg(self.expr(node.value), node.keyword.value if node.keyword else None, star)
 
     def number_(self, node: Any, at: int) -> ir.Expr:
-        return ir.Constant(at, node.evaluated_value)
+        return ir.Constant(at, ir.literal(node.evaluated_value))
 
     def string(self, node: cst.SimpleString, at: int) -> ir.Expr:
         return ir.Constant(at, node.evaluated_value)

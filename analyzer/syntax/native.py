@@ -412,7 +412,7 @@ _EXPRESSIONS: dict[type, Callable[[_Lowering, Any, int], ir.Expr]] = {
     ast.Attribute: _L.attribute,
     ast.Subscript: _L.subscript,
     ast.Call: _L.call,
-    ast.Constant: lambda s, n, at: ir.Constant(at, n.value),
+    ast.Constant: lambda s, n, at: ir.Constant(at, ir.literal(n.value)),
     ast.JoinedStr: _L.formatted,
     ast.Tuple: _L.tuple_,
     ast.List: _L.list_,

@@ -30,4 +30,31 @@ def test_next_to_nothing(source: bytes) -> None:
     assert problems(source, LOOP.encode(), WITNESSED) == []
 
 
+ODD = {
+    "a value in itself": "x = y = 1\n" + "if a:\n    x = (x, y)\nelse:\n    y = (y, x)\n" * 40,
+    "a stream of itself": "x = [1]\n" + "x = map(f, zip(x, x)) if a else x\n" * 40,
+    "a call of itself": "import functools\nf = g\n" + "f = functools.partial(f, f, f) if a else f\n" * 40,
+    "a number that Python does not print": f"x = 0x{'f' * 20_000}\ny = {{x: x}}\nz = f'{{x}}'\nw = str(x) + f[x]\n",
+    "numbers without an end": "x = int(1e999)\ny = int(float('nan'))\nz = round(1e999)\nw = range(int(1e999))\n",
+}
+
+
+@pytest.mark.parametrize("source", ODD.values(), ids=ODD)
+def test_what_nobody_writes(source: str) -> None:
+    whole = LOOP.encode() + source.encode()
+    assert problems(whole, LOOP.encode(), WITNESSED) == []
+    report = analyze(Corpus({"a.py": whole}), ["a.py"], Options())
+    assert report.skipped == ()
+    assert [item.rule for item in report.findings] == ["PF101"]
+
+
+def test_a_file_without_torch_may_use_the_syntax_of_any_version() -> None:
+    files = {
+        "new.py": b"class A[T]:\n    x: T = f'{'a' 'b'}'\ntype B = A[int]\ntry: pass\nexcept* B: pass\n",
+        "old.py": b"print 'a'\n",
+    }
+    report = analyze(Corpus(files), list(files), Options())
+    assert [(item.path, item.reason) for item in report.skipped] == [("old.py", "syntax error at 1:0")]
+
+
 WITNESSED = len(analyze(Corpus({"witness.py": LOOP.encode()}), ["witness.py"], Options()).findings)

@@ -156,7 +156,7 @@ def _cast(kind: type) -> Function:
         if isinstance(value, Const) and isinstance(value.value, (int, float, str)):
             try:
                 return const(kind(value.value), value.trace)
-            except ValueError:
+            except (ValueError, OverflowError):  # ``int("x")``, ``int(1e999)``
                 return Scalar()
         if isinstance(value, Scalar) and value.kind in LENGTHS | {"option"}:
             return value

@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analyzer.engine.state import Base, State, merge_two, same
 from analyzer.engine.trace import Gap, Site, confidence, start
-from analyzer.engine.values import MAX_CASES, Scalar, Tensor, Tuple, Unknown, Value, const, join, union
+from analyzer.engine.values import (
+    MAX_CASES,
+    MAX_HEIGHT,
+    MAX_WEIGHT,
+    Method,
+    Partial,
+    Scalar,
+    Stream,
+    Tensor,
+    Tuple,
+    Unknown,
+    Value,
+    const,
+    join,
+    nested,
+    union,
+)
 from analyzer.findings import Confidence
 
 SITES = st.builds(Site, st.sampled_from(["a.py", "b.py"]), st.integers(0, 5))
@@ -69,3 +85,38 @@ def test_confidence_is_the_worst_gap() -> None:
     assert confidence([]) is Confidence.CERTAIN
     assert confidence([Gap.CONVENTION]) is Confidence.LIKELY
     assert confidence([Gap.CONVENTION, Gap.UNSEEN]) is Confidence.POSSIBLE
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.sampled_from(["tuple", "both", "stream", "method", "partial"]), min_size=20, max_size=30), VALUES)
+def test_values_in_values_stay_small_enough_to_compare(steps: list[str], value: Value) -> None:
+    """Thirty lines that each use the last value twice would say a tree of 2**30 atoms."""
+    made = value
+    for step in steps:
+        if step == "tuple":
+            made = Tuple((made, made))
+        elif step == "both":
+            made = join(Tuple((made, value)), Tuple((value, made)))
+        elif step == "stream":
+            made = join(made, Stream(made))
+        elif step == "method":
+            made = join(made, Method(made, "filter"))
+        else:
+            made = Partial(made, (made, value), (("key", made),))
+        assert sum(1 for _ in nested(made, 99)) <= MAX_WEIGHT * MAX_CASES
+        assert hash(made) == hash(made)
+
+
+def test_what_nests_too_deeply_keeps_its_graph() -> None:
+    made: Value = Tensor("yes", frozenset({Site("a.py", 1)}))
+    for _ in range(3 * MAX_HEIGHT):
+        made = Tuple((made, const(1)))
+    found = [case for case in nested(made, 99) if isinstance(case, Unknown)]
+    assert found
+    assert found[0].reason == "values nest too deeply"
+    assert any(case.roots for case in nested(made, 99) if isinstance(case, (Unknown, Tensor)))
+
+
+def test_a_long_table_keeps_its_rows() -> None:
+    rows = Tuple(tuple(Tuple((const(row), const(str(row)))) for row in range(2 * MAX_WEIGHT)))
+    assert rows.items[-1] == Tuple((const(2 * MAX_WEIGHT - 1), const(str(2 * MAX_WEIGHT - 1))))
