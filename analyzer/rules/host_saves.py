@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Site
+from analyzer.engine.words import spelled
 from analyzer.syntax import ir
 from analyzer.syntax.scope import dotted, target_names, walk
 
@@ -15,18 +16,36 @@ _MAX_FILES = 12
 _MAX_NAMES = 12
 
 
-def are_saved_from_host(program: Program) -> bool:
-    """Whether every ``torch.save`` of the program, and of the files beside it, is given what was moved to the host:
-    the model right before, each tensor on the way, or as it is written down. Only asked where a file is read."""
-    paths = [path for path in program.modules if _SAVES.search(program.project.read(path) or b"")]
-    paths += [path for path in program.project.naming("save", "", _SAVES) if path not in program.modules]
-    found = False
-    for path in paths[: _MAX_FILES + 1]:
-        for call in _saves(program, path):
-            found = True
-            if not _is_from_host(program, path, call):
-                return False
-    return found and len(paths) <= _MAX_FILES
+_OTHERS = re.compile(r"optim|sched", re.IGNORECASE)
+
+
+def are_saved_from_host(program: Program, *, but_optimizers: bool) -> bool:
+    """Whether every ``torch.save`` of the program, or else of the files beside it, is given what was moved to the
+    host: the model right before, each tensor on the way, or as it is written down. Only asked where a file is read.
+    `but_optimizers`: files that hold nothing but the state of an optimizer or a schedule do not count."""
+    own = [path for path in program.modules if _SAVES.search(program.project.read(path) or b"")]
+    given = [(path, call) for path in own for call in _that_count(program, path, but_optimizers)]
+    if not given:
+        others = [path for path in program.project.naming("save", "", _SAVES) if path not in own][: _MAX_FILES + 1]
+        if len(others) > _MAX_FILES:
+            return False
+        given = [(path, call) for path in others for call in _that_count(program, path, but_optimizers)]
+    return bool(given) and all(_is_from_host(program, path, call) for path, call in given)
+
+
+def _that_count(program: Program, path: str, but_optimizers: bool) -> Iterator[ir.Call]:
+    return (
+        call
+        for call in _saves(program, path)
+        if not (but_optimizers and call.args and _is_of_optimizer(call.args[0].value))
+    )
+
+
+def _is_of_optimizer(value: ir.Expr) -> bool:
+    """``self.optimizer.state_dict()``."""
+    callee = value.callee if isinstance(value, ir.Call) else None
+    is_state = isinstance(callee, ir.Attribute) and callee.attr == "state_dict"
+    return is_state and isinstance(callee, ir.Attribute) and bool(_OTHERS.search(spelled(callee.value)))
 
 
 def _saves(program: Program, path: str) -> Iterator[ir.Call]:

@@ -11,7 +11,14 @@ from analyzer.findings import Severity
 from analyzer.fixes.edits import InsertAfter
 from analyzer.rules.base import DraftFix, Report, Rule
 from analyzer.rules.entered import is_differentiated_elsewhere, is_entered_under
-from analyzer.rules.short_stores import is_evaluated, is_overwritten, is_short, is_sorted, starts_over
+from analyzer.rules.short_stores import (
+    is_counted_out,
+    is_evaluated,
+    is_overwritten,
+    is_short,
+    is_sorted,
+    starts_over,
+)
 from analyzer.syntax.scope import walk
 
 
@@ -63,7 +70,7 @@ class GraphRetention(Rule):
             carrier = _carrier(program, store)
             if not loops or carrier is None or program.consumed(store.into):
                 continue
-            if not _is_made_anew(program, carrier, loops) or starts_over(program, store) or is_sorted(program, store):
+            if not _is_made_anew(program, carrier, loops) or starts_over(program, store) or _is_listed(program, store):
                 continue
             if is_overwritten(program, store, loops):
                 continue
@@ -204,6 +211,11 @@ def _is_needed_later(program: Program, store: Store, carrier: Tensor | Unknown, 
         event.roots & carrier.roots and event.order > store.order and len(event.loops) >= len(around)
         for event in program.within(Backward, around)
     )
+
+
+def _is_listed(program: Program, store: Store) -> bool:
+    """Whether a comprehension puts what there is into another list, or makes a handful of items."""
+    return is_sorted(program, store) or is_counted_out(program, store)
 
 
 def _is_window(program: Program, store: Store, carrier: Tensor | Unknown, loops: tuple[Loop, ...]) -> bool:

@@ -17,6 +17,7 @@ from analyzer.rules.base import Report, Rule
 from analyzer.rules.entered import is_entered_under
 
 _VOLATILE = re.compile(rb"\bvolatile\s*=")
+_LOSS_DATA = re.compile(rb"loss\w*\.data\[0\]")
 
 
 class EvalWithoutNoGrad(Rule):
@@ -81,7 +82,7 @@ class EvalWithoutNoGrad(Rule):
                 + _remark(program, at),
                 because=first.evidence.because,
                 gaps=first.evidence.gaps,
-                severity=Severity.NOTE if _is_for_show(first) else None,
+                severity=Severity.NOTE if _is_for_show(first) or _is_old(program, at) else None,
                 fix=without_gradients(program, first.place) if at.path == first.place.path else None,
             )
 
@@ -218,6 +219,12 @@ def _remark(program: Program, at: Site) -> str:
     """What the author may have relied on."""
     is_volatile = _VOLATILE.search(program.project.read(at.path) or b"") is not None
     return " `volatile=True` has had no effect since PyTorch 0.4." if is_volatile else ""
+
+
+def _is_old(program: Program, at: Site) -> bool:
+    """Whether the file can only run on a PyTorch that heeds ``volatile=True``: it reads losses as ``loss.data[0]``."""
+    source = program.project.read(at.path) or b""
+    return _VOLATILE.search(source) is not None and _LOSS_DATA.search(source) is not None
 
 
 def _message(text: str, is_eval: bool, more: list[str]) -> str:

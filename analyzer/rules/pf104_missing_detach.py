@@ -158,9 +158,9 @@ def _check_targets(
     program: Program, report: Report, backwards: list[Backward], forwards: dict[object, list[Forward]]
 ) -> None:
     """A loss compares an output with a bootstrap target, and the backward pass runs through both."""
-    compared = [(event.target, event.output) for event in program.of(Bootstrapped)]
-    compared += [pair for event in program.of(Loss) for pair in _compared(event)]
-    for target, output in compared:
+    compared = [(event.target, event.output, event.function) for event in program.of(Bootstrapped)]
+    compared += [(*pair, event.function) for event in program.of(Loss) for pair in _compared(event)]
+    for target, output, function in compared:
         backward = next((each for each in backwards if each.roots & target and each.roots & output), None)
         for site in sorted(target - output) if backward is not None else ():
             forward = next(iter(forwards.get(site, ())), None)
@@ -174,6 +174,7 @@ def _check_targets(
                 "`torch.no_grad()`, or detach it.",
                 because=[forward.trace, backward.trace],
                 gaps=[Gap.CONVENTION],
+                severity=None if forward.function == function else Severity.NOTE,
                 fix=DraftFix("Detach the target", "unsafe", (InsertAfter(forward.site.at, ".detach()"),)),
             )
 
@@ -208,8 +209,10 @@ def _check_advantages(
         backward = next(
             (each for each in backwards if each.roots & event.advantage and each.roots & event.policy), None
         )
-        critics = {each.module for site in event.advantage for each in forwards.get(site, ())}
+        passes = [each for site in event.advantage for each in forwards.get(site, ())]
+        critics = {each.module for each in passes}
         if backward is not None:
+            is_here = all(each.function == event.function for each in passes)
             is_moved = id(backward) not in moved or not critics or bool(critics & moved[id(backward)])
             report(
                 event.site,
@@ -217,6 +220,7 @@ def _check_advantages(
                 "loss of the policy {will move} the critic too. Detach the advantage.",
                 because=[event.trace, backward.trace],
                 gaps=[Gap.CONVENTION if is_moved else Gap.UNSEEN],
+                severity=None if is_here else Severity.NOTE,
             )
 
 

@@ -12,6 +12,7 @@ from analyzer.engine.micro import goes_over_parts, takes_parts
 from analyzer.engine.optim_events import Accumulate, GradientRead
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap, Trace
+from analyzer.engine.words import spelled, words
 from analyzer.findings import Severity
 from analyzer.fixes.edits import InsertAfter, InsertBefore
 from analyzer.rules.base import DraftFix, Report, Rule
@@ -100,11 +101,28 @@ def _periodic(program: Program, step: Step) -> Iterator[Found]:
         return
     if any(event.loops != nest for event in added) or _is_normalised(program, step, nest, added):
         return
+    if any(_divides(program, guard, nest) for guard in guards):
+        return
     others = [event for event in _beside(program, Step, step) if not any(guard.is_periodic for guard in event.guards)]
     if others:
         return
     is_sure = not nest or nest[-1].kind in {"data", "framework"} or _draws(program, nest)
     yield added[-1], nest[-1:], [Gap.CONVENTION] if not nest else [] if is_sure else [Gap.UNSEEN]
+
+
+def _divides(program: Program, guard: Guard, nest: tuple[Loop, ...]) -> bool:
+    """Whether the loop, or the function, divides anything by the number of the condition, if only where there are
+    several: a default of 1 is not what other runs have."""
+    node, function = words(program).node(guard.site), program.function_around(guard.site)
+    tests = walk((node.test,), False) if isinstance(node, ir.If) else ()
+    moduli = [each.right for each in tests if isinstance(each, ir.Operation) and each.op == "%"]
+    counts = {spelled(each) for each in moduli if each is not None and not isinstance(each, ir.Constant)}
+    loop = program.statement_of(nest[-1]) if nest else function
+    return any(
+        (isinstance(each, ir.Operation) and each.op == "/" and each.right is not None and spelled(each.right) in counts)
+        or (isinstance(each, ir.Augment) and each.op == "/" and spelled(each.value) in counts)
+        for each in (walk(loop.body, False) if loop is not None else ())
+    )
 
 
 def _adds_up(program: Program, event: Backward) -> bool:

@@ -18,7 +18,9 @@ from analyzer.rules.item_draws import without_workers
 from analyzer.syntax import ir
 from analyzer.syntax.scope import dotted, walk
 
+_ENTRY_WORDS = re.compile(r"seed|main|train|run|set_?up|init|reproduc|determin", re.IGNORECASE)
 _FILE_WORDS = re.compile(r"\bexists\b|\bis_file\b|\bisfile\b")
+_PUTS_BACK = ("set_state", "setstate", "set_rng_state")
 _SPLIT_WORDS = re.compile(r"split|fold|subset", re.IGNORECASE)
 _RUN_WORDS = re.compile(r"runs|trials|repeat|seeds", re.IGNORECASE)
 _SEED = {"torch": "torch.manual_seed(seed)", "numpy": "np.random.seed(seed)", "python": "random.seed(seed)"}
@@ -50,9 +52,9 @@ class PartialSeeding(Rule):
     generator of one's own is used (``np.random.default_rng(0)``); when the generator that is not seeded is never drawn
     from, or only after the training, for a picture, where a file keeps what came out, or in the workers of a loader,
     where torch seeds NumPy and ``random``. A seed right before one shuffle or split may be meant for that alone: it is
-    possible. A note where a method seeds and no training was seen, or where another file draws and the program was not
-    seen to. Where nothing at all is seeded, a training script gets a note, unless it trains several times to report how
-    much the results vary.
+    possible, and a function that puts the state back seeds nothing. A note where a function that is no entry seeds and
+    no training was seen, or where another file draws and the program was not seen to. Where nothing at all is seeded, a
+    training script gets a note, unless it trains several times to report how much the results vary.
 
     ## Fix safety
     No automatic fix: where the seed belongs is the author's choice.
@@ -126,10 +128,10 @@ def _is_for_another(program: Program, site: Site) -> bool:
 
 
 def _is_weak(program: Program, seed: Site, draws: list[Site], trains: Step | None) -> bool:
-    """Whether a method of an object seeds, for what the object does, in a program that trains nothing; or the draw
-    stands in another file and was not seen to be made."""
+    """Whether a function that is no entry seeds, for what it does, in a program that trains nothing; or the draw stands
+    in another file and was not seen to be made."""
     function = program.function_around(seed)
-    if trains is None and function is not None and [param.name for param in function.params[:1]] == ["self"]:
+    if trains is None and function is not None and not _ENTRY_WORDS.search(function.name):
         return True
     made = {event.site for event in program.of(Drawn)}
     first = next(iter(program.modules), "")
@@ -226,9 +228,10 @@ def _means_the_run(program: Program, found: Randomness) -> bool:
 
 
 def _restores(program: Program, site: Site) -> bool:
-    """``np.random.set_state(before)`` puts back what was there."""
-    node = words(program).node(site)
-    return isinstance(node, ir.Call) and (dotted(node.callee) or "").endswith(("set_state", "setstate"))
+    """``np.random.set_state(before)`` puts back what was there; so does a function that seeds for a while."""
+    function = program.function_around(site)
+    nodes = [words(program).node(site), *(walk(function.body, False) if function is not None else ())]
+    return any(isinstance(node, ir.Call) and (dotted(node.callee) or "").endswith(_PUTS_BACK) for node in nodes)
 
 
 def _is_for_worker(program: Program, site: Site) -> bool:

@@ -21,7 +21,11 @@ _SMALL_WORDS = re.compile(r"scaler|sched|sampler|stopp", re.IGNORECASE)
 _DEVICE_WORDS = re.compile(r"cuda|gpu|cpu|device|mps", re.IGNORECASE)
 
 _TORCH = re.compile(rb"\btorch\b")
-_SAVES = re.compile(rb"\bsave\(|save_(?:checkpoint|model|pretrained|state|weights|net)|Trainer\b|\.fit\(")
+_SAVES_OPTIMIZER = re.compile(
+    rb"^(?![ \t]*return\b)[^#\n]*"
+    rb"(?:opt\w*(?:\[[^\]\n]*\])?\.state_dict\(|save_(?:checkpoint|state)\b|Trainer\b|\.fit\()",
+    re.IGNORECASE | re.MULTILINE,
+)
 _MIN_FILES = 3
 """Files of a tree that show whether it trains and saves; one script alone does not."""
 _KERNELS = re.compile(rb"\bCUDAExtension\b")
@@ -75,8 +79,8 @@ class CheckpointMapLocation(Rule):
         if why is None or (many is None and _needs_gpu(program)):
             return
         found = _onto_old_device(program, reads, is_distributed=many is not None)
-        if found and not are_saved_from_host(program):
-            for together in found.values():
+        for together in found.values():
+            if not are_saved_from_host(program, but_optimizers=not _resumes(program, together)):
                 _report(program, report, why, together)
 
 
@@ -112,31 +116,41 @@ def _report(
         _message(isinstance(why, Distributed), len(together) - 1),
         because=[why.trace, read.trace, use.trace],
         gaps=[Gap.UNSEEN if is_foreign else Gap.CONVENTION],
-        severity=None if _is_sure(program, why, [each for each, _ in together]) else Severity.NOTE,
+        severity=None if _is_sure(program, why, together) else Severity.NOTE,
         fix=DraftFix("Load to the CPU first", "unsafe", tuple(dict.fromkeys(fixes))) if fixes else None,
     )
 
 
-def _is_sure(program: Program, why: Distributed | DeviceChosen, reads: list[Read]) -> bool:
+def _is_sure(program: Program, why: Distributed | DeviceChosen, pairs: list[tuple[Read, Restored]]) -> bool:
     """Whether it costs something where the program runs: every rank reads on the way to a wrapped model, or a run that
     is resumed brings its optimizer along and may go on elsewhere. Weights alone are often read where they were saved.
     """
+    is_resumed = _resumes(program, pairs)
+    if is_resumed and _is_foreign(program):
+        return False
     if isinstance(why, Distributed):
         wrapped = {event.calls[:1] for event in program.of(Distributed) if event.how != "group"}
-        return any(read.calls[:1] in wrapped for read in reads)
-    sites = {read.site for read in reads}
+        return any(read.calls[:1] in wrapped for read, _ in pairs)
+    return is_resumed and not _is_harmless(program, why)
+
+
+def _resumes(program: Program, pairs: list[tuple[Read, Restored]]) -> bool:
+    """Whether an optimizer gets its state back."""
+    sites = {read.site for read, _ in pairs}
     into = [event.into for event in program.of(Restored) if sites & set(event.read)]
-    resumes = any(obj is not None and program.objects[obj].kind in {"Optimizer", "Stepper"} for obj in into)
-    return resumes and not _is_harmless(program, why)
+    return any(obj is not None and program.objects[obj].kind in {"Optimizer", "Stepper"} for obj in into)
 
 
 def _is_harmless(program: Program, why: DeviceChosen) -> bool:
-    """Whether it is a GPU in any case (what is chosen is which one, or the tree has kernels for CUDA), or none of the
-    files of a tree saves anything: the checkpoint is somebody else's."""
-    if _is_index(program, why) or any(program.project.naming("CUDAExtension", "", _KERNELS)):
-        return True
+    """Whether it is a GPU in any case: what is chosen is which one, or the tree has kernels for CUDA."""
+    return _is_index(program, why) or any(program.project.naming("CUDAExtension", "", _KERNELS))
+
+
+def _is_foreign(program: Program) -> bool:
+    """Whether none of the files of a tree saves an optimizer: the checkpoint is somebody else's, or the code that
+    reads it was copied along."""
     files = sum(1 for _ in program.project.naming("torch", "", _TORCH))
-    return files >= _MIN_FILES and not any(program.project.naming("torch", "", _SAVES))
+    return files >= _MIN_FILES and not any(program.project.naming("torch", "", _SAVES_OPTIMIZER))
 
 
 def _is_index(program: Program, event: DeviceChosen) -> bool:

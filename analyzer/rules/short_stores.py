@@ -10,6 +10,7 @@ from analyzer.engine.words import words
 from analyzer.syntax import ir
 from analyzer.syntax.scope import dotted, target_names, walk
 
+_HANDFUL = 16
 _REORDERS = frozenset({"sorted", "zip", "reversed", "enumerate", "list", "tuple"})
 
 
@@ -51,6 +52,16 @@ def is_sorted(program: Program, store: Store) -> bool:
         return False
     calls = (part for part in walk((ir.Evaluate(over.at, over),), True) if isinstance(part, ir.Call))
     return all(dotted(call.callee) in _REORDERS for call in calls)
+
+
+def is_counted_out(program: Program, store: Store) -> bool:
+    """Whether a comprehension makes a handful of items, as many as its text says: ``[model(turned(x, i)) for i in
+    range(8)]``. No backward pass can run in it, and nothing piles up."""
+    over = words(program).node(store.loops[-1].site)
+    if not isinstance(over, ir.Call) or dotted(over.callee) != "range" or len(over.args) != 1:
+        return False
+    count = over.args[0].value
+    return isinstance(count, ir.Constant) and isinstance(count.value, int) and count.value <= _HANDFUL
 
 
 def starts_over(program: Program, store: Store) -> bool:
