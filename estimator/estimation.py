@@ -7,6 +7,7 @@ from typing import Any
 
 from analyzer.errors import InputError
 from estimator import hardware, solver
+from estimator.contradictions import contradictions
 from estimator.memory import candidates, runtime
 from estimator.memory.interval import Computed, compute, outlook
 from estimator.models.choose import ModelChoice, choose_model
@@ -48,6 +49,7 @@ def estimate(run: RunConfig, *, with_suggestions: bool = True) -> Estimate:
     roomy = roomy_bytes(run, model, runtime_key(cards))
     answers = tuple(_answer(card, computed, run, least, roomy) for card in cards)
     reasons += () if _not_counted(run) else _cramped(run, model, cards, computed, answers)
+    reasons += tuple(contradictions(run, model.readings[0] if model.readings else None))
     verdict = overall([answer.verdict for answer in answers])
     result = Estimate(
         verdict=verdict,

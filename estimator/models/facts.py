@@ -56,6 +56,7 @@ class ModelFacts:
     caps_scores: bool = False  # a tanh bounds attention scores and logits (Gemma 2)
     keeps_fused: bool = False  # rotated queries and keys are new tensors, and the values a view that keeps all three
     max_position: int | None = None
+    has_learned_positions: bool = False  # a table of them, which nothing stretches
     patch: int = 0
     image: int = 0
     is_guessed: bool = False
@@ -324,6 +325,7 @@ _PLAIN = {
     "is_qkv_fused": "",
     "keeps_fused": "",
     "caps_scores": "",
+    "learned_positions": "",
 }
 """A family without a row of its own."""
 
@@ -332,7 +334,9 @@ _PLAIN = {
 def _families() -> _Table:
     return {
         row["family"]: row
-        for row in rows("families", ("family", "kind", "norms", "stored_as", "keeps_fused", "caps_scores"))
+        for row in rows(
+            "families", ("family", "kind", "norms", "stored_as", "keeps_fused", "caps_scores", "learned_positions")
+        )
     }
 
 
@@ -376,7 +380,7 @@ def _facts_as(row: dict[str, str], kind: str) -> ModelFacts | None:
         is_parallel=family["is_parallel"] == "True", has_dropout=row["uses_dropout"] not in ("", "none"),
         norms=int(family["norms"]), has_qk_norm=family["qk_norm"] == "True",
         is_qkv_fused=family["is_qkv_fused"] == "True", keeps_fused=family["keeps_fused"] == "True",
-        caps_scores=family["caps_scores"] == "True",
+        caps_scores=family["caps_scores"] == "True", has_learned_positions=family["learned_positions"] == "True",
         max_position=int(number(row, "max_position") or 0) or None, patch=_setting(row, "patch"),
         image=_setting(row, "image"),
     ))  # fmt: skip
