@@ -22,13 +22,16 @@ import statistics
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from benchmarks.measured import load, run_of, targetable
+from estimator.calibration.compare import traced_reserves
 from estimator.estimation import runtime_key, targets
 from estimator.memory import candidates, runtime
-from estimator.memory.interval import Raw, category_of, raw
+from estimator.memory.interval import Raw, category_of, is_traced, raw, state_share
+from estimator.memory.setup import Setup
 from estimator.models.choose import choose_model
 
 TABLE = Path(__file__).parent.parent / "estimator" / "data" / "calibration.csv"
@@ -44,7 +47,8 @@ _PRIOR = 5
 _TIE = 1e-9
 """Weights that add up to a share are that share, whatever a Python's ``sum`` rounds to: 3.12 began to compensate."""
 _RESERVE = (1.0, 1.04, 1.2)
-"""Reserved over allocated. Published pairs run from 1.02 to 1.5; the tail belongs to the allocator's settings."""
+"""Reserved over allocated where nothing was traced. Published pairs run from 1.02 to 1.5; the tail belongs to the
+allocator's settings."""
 
 Factors = tuple[int, int, float, float, float]
 """Rows, sources, and the low, middle and high factor."""
@@ -112,8 +116,17 @@ def _live_bytes(row: dict[str, Any], sizes: Raw) -> float:
     if row["measured_kind"] in ("nvidia_smi", "reserved+context"):
         measured -= runtime.context(sizes.setup).point
     if row["measured_kind"] not in ("max_allocated", "max_active"):
-        measured /= _RESERVE[1]
+        measured /= _reserve(sizes.setup)
     return measured
+
+
+def _reserve(setup: Setup) -> float:
+    if not is_traced(setup):
+        return _RESERVE[1]
+    table = reserves()
+    if setup.method != "full":
+        return table["reserved-adapter"][3]
+    return table["reserved-full"][3] + state_share(setup) * table["reserved-per-state"][3]
 
 
 def quantile(values: Sequence[tuple[float, float]], share: float) -> float:
@@ -133,7 +146,7 @@ def fit(rows: Sequence[Point]) -> dict[str, Factors]:
     for point in rows:
         groups[point.category].append(point)
     middles = {category: _middle(mine) for category, mine in groups.items()}
-    exact = [point for point in rows if not point.is_rough]
+    exact = [point for point in rows if not point.category.startswith("guessed")]
     table = {"all": _factors(exact, _middle(exact), [], middles)}
     for category, mine in sorted(groups.items()):
         is_guess = category.startswith("guessed")  # may be any of the others
@@ -141,7 +154,30 @@ def fit(rows: Sequence[Point]) -> dict[str, Factors]:
         kin = [point for point in others if is_guess or point.domain == mine[0].domain]
         table[category] = _factors(mine, middles[category], kin, middles)
     table["reserved-over-allocated"] = (0, 0, *_RESERVE)
-    return table
+    return {**table, **reserves()}
+
+
+_STATEFUL = 0.3
+"""Share of the optimizer's state in the peak from which on a trace tells what a hole of it costs."""
+
+
+@lru_cache(maxsize=1)
+def reserves() -> dict[str, Factors]:
+    """Reserved over live bytes of the traces (``python -m estimator.calibration reserve``): of adapters, of full
+    training as if it had no optimizer state, and what is to be added per share that the state has in the peak."""
+    traces = traced_reserves()
+    full = [one for one in traces if one.variant.method == "full"]
+    base = _spread([one.ratio for one in full if one.state_share < _STATEFUL])
+    slopes = [(one.ratio - base[1]) / one.state_share for one in full if one.state_share >= _STATEFUL]
+    adapter = _spread([one.ratio for one in traces if one.variant.method == "lora"])
+    found = {"reserved-adapter": adapter, "reserved-full": base, "reserved-per-state": _spread(slopes)}
+    rounded = {name: (round(low, 4), round(point, 4), round(high, 4)) for name, (low, point, high) in found.items()}
+    return {name: (len(traces), 0, *ends) for name, ends in rounded.items()}
+
+
+def _spread(values: Sequence[float]) -> tuple[float, float, float]:
+    low, middle, high = (quantile([(value, 1.0) for value in values], share) for share in (_MISSED, 0.5, 1 - _MISSED))
+    return low, middle, high
 
 
 def _weights(rows: Sequence[Point]) -> list[float]:
@@ -150,7 +186,10 @@ def _weights(rows: Sequence[Point]) -> list[float]:
 
 
 def _middle(rows: Sequence[Point]) -> float:
-    """The median of the errors, and of as many rows without one as it takes to doubt them."""
+    """The median of the errors, and of as many rows without one as it takes to doubt them. A guess at a shape is wrong
+    in no known direction: what other guesses got wrong says nothing about the next."""
+    if all(row.category.startswith("guessed") for row in rows):
+        return 0.0
     weights = _weights(rows)
     doubt = (0.0, math.fsum(weights) * _PRIOR / max(len(rows), 1))
     return quantile([*((row.error, weight) for row, weight in zip(rows, weights, strict=True)), doubt], 0.5)
@@ -159,7 +198,8 @@ def _middle(rows: Sequence[Point]) -> float:
 def _factors(mine: Sequence[Point], middle: float, kin: Sequence[Point], middles: Mapping[str, float]) -> Factors:
     """The rows of a category around their middle, and its kin around theirs."""
     own, theirs = _weights(mine), _weights(kin)
-    lean = math.fsum(own) * _PRIOR / (len(mine) * math.fsum(theirs)) if kin else 0.0
+    borrowed = max(_PRIOR, round(1 / _MISSED) - len(mine))
+    lean = math.fsum(own) * borrowed / (len(mine) * math.fsum(theirs)) if kin else 0.0
     rows = [(row, middle, weight) for row, weight in zip(mine, own, strict=True)]
     rows += [(row, middles[row.category], weight * lean) for row, weight in zip(kin, theirs, strict=True)]
     low, high = (
@@ -200,9 +240,14 @@ def leave_one_out(rows: Sequence[Point]) -> list[HeldOut]:
     for source in sorted({point.source for point in rows}):
         table = fit([point for point in rows if point.source != source])
         mine = [point for point in rows if point.source == source]
-        pairs[source] = [(point, table.get(point.category, table["all"])) for point in mine]
+        pairs[source] = [(point, factors_of(table, point.category)) for point in mine]
     results = [_held_out(source, found) for source, found in pairs.items()]
     return [*results, _held_out("all of them", [pair for found in pairs.values() for pair in found])]
+
+
+def factors_of(table: Mapping[str, Factors], category: str) -> Factors:
+    """As `estimator.memory.interval.residual_of` looks them up."""
+    return table.get(category) or table.get(category.partition("-")[0]) or table["all"]
 
 
 def _held_out(source: str, pairs: Sequence[tuple[Point, Factors]]) -> HeldOut:

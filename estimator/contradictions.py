@@ -37,9 +37,9 @@ def _of_ranks(run: RunConfig) -> Iterator[str]:
     sharding, replicas = _written(run.sharding), world // ways
     if sharding in _SHARDS and replicas == 1 and run.sharding_degree == UNSET:
         yield f"{sharding} on one {'GPU' if ways == 1 else 'rank'} shards nothing"
-    degree = _written(run.sharding_degree)
-    if degree and degree > 1 and replicas % degree:
-        yield f"{replicas} data-parallel ranks are not divisible by a sharding degree of {degree}"
+    shards = _written(run.sharding_degree)
+    if shards and shards > 1 and replicas % shards:
+        yield f"{replicas} data-parallel ranks are not divisible by a sharding degree of {shards}"
 
 
 def _of_model(run: RunConfig, facts: ModelFacts) -> Iterator[str]:

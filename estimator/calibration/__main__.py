@@ -1,4 +1,4 @@
-"""``python -m estimator.calibration trace | page``."""
+"""``python -m estimator.calibration trace | reserve | page``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,18 @@ from collections.abc import Sequence
 
 from analyzer.toml import parse_toml
 from estimator.calibration.compare import PAGE, cases, page
-from estimator.calibration.variants import CASES, COLUMNS, DEPTHS, MOMENTS, TRACES, VARIANTS
+from estimator.calibration.variants import (
+    CASES,
+    COLUMNS,
+    DEPTHS,
+    MOMENTS,
+    RESERVED,
+    RESERVED_COLUMNS,
+    STEPS,
+    TRACES,
+    VARIANTS,
+)
+from estimator.models.facts import find_model
 
 
 def _trace(words: Sequence[str]) -> None:
@@ -34,15 +45,47 @@ def _trace(words: Sequence[str]) -> None:
         writer.writerows(rows.values())
 
 
+def _reserve(words: Sequence[str]) -> None:
+    """Trace the models of full depth, or those in whose model and variant every word occurs; keep the other rows."""
+    from estimator.calibration.traced import trace
+
+    with RESERVED.open(encoding="utf-8") as handle:
+        rows = {tuple(row[name] for name in RESERVED_COLUMNS[:5]): row for row in csv.DictReader(handle)}
+    known = {case["id"]: case for case in cases()}
+    for deep in parse_toml(CASES.read_text(encoding="utf-8"))["deep"]:
+        facts = find_model(deep["id"])
+        assert facts is not None
+        for variant in VARIANTS:
+            for step in STEPS:
+                about = (deep["id"], variant.name, step, str(deep["batch"]), str(deep["seq"]))
+                is_adapter = variant.method == "lora"
+                if not all(word in " ".join(about) for word in words) or (is_adapter and facts.kind != "decoder"):
+                    continue
+                found = trace(known[deep["id"]], variant, facts.layers, deep["batch"], deep["seq"],
+                              has_lists=step == STEPS[1])  # fmt: skip
+                live = max(found[name] for name in ("forward", "backward", "optimizer step"))
+                cells = (*about, str(live), str(found["reserved"]))
+                rows[about] = dict(zip(RESERVED_COLUMNS, cells, strict=True))
+                print(rows[about], flush=True)
+                with RESERVED.open("w", encoding="utf-8", newline="") as handle:
+                    writer = csv.DictWriter(handle, RESERVED_COLUMNS, lineterminator="\n")
+                    writer.writeheader()
+                    writer.writerows(rows.values())
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Trace, or write or check the page."""
     parser = argparse.ArgumentParser(prog="python -m estimator.calibration", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("trace", help="needs torch and transformers").add_argument("words", nargs="*")
+    commands.add_parser("reserve", help="needs torch and transformers").add_argument("words", nargs="*")
     commands.add_parser("page").add_argument("--check", action="store_true")
     args = parser.parse_args(argv)
     if args.command == "trace":
         _trace(args.words)
+        return 0
+    if args.command == "reserve":
+        _reserve(args.words)
         return 0
     text = page()
     if args.check:

@@ -17,6 +17,8 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from estimator.calibration.caching import Caching
+
 _ROUND = 512
 _IN_FP32 = frozenset(
     {
@@ -28,11 +30,12 @@ _IN_FP32 = frozenset(
 
 
 class Live(TorchDispatchMode):  # type: ignore[misc] # torch is not installed where types are checked
-    """Counts storages: `now` and `peak`, in bytes."""
+    """Counts storages: `now` and `peak`, in bytes, and what the allocator of a GPU would have reserved for them."""
 
     def __init__(self) -> None:
         super().__init__()
         self.now = self.peak = 0
+        self.cache = Caching()
         self._known: dict[int, Any] = {}
 
     def __torch_dispatch__(
@@ -51,7 +54,10 @@ class Live(TorchDispatchMode):  # type: ignore[misc] # torch is not installed wh
             return
         size = -(-storage.nbytes() // _ROUND) * _ROUND
 
+        block = self.cache.take(size)  # rounds to what a tensor of nothing needs as well
+
         def freed(_: Any) -> None:
+            self.cache.give(block)
             self.now -= size
             self._known.pop(key, None)
 

@@ -24,12 +24,15 @@ STEPS = 2
 """The first allocates the optimizer's state, the second runs beside it."""
 
 
-def trace(case: Mapping[str, Any], variant: Variant, layers: int, batch: int, seq: int) -> dict[str, int]:
-    """Bytes at the end of forward, and the most during forward, backward and the optimizer step."""
+def trace(
+    case: Mapping[str, Any], variant: Variant, layers: int, batch: int, seq: int, *, has_lists: bool = False
+) -> dict[str, int]:
+    """Bytes at the end of forward, the most during forward, backward and the optimizer step, and what the allocator
+    reserved for all of it. `has_lists`: the optimizer works on lists of all parameters (foreach)."""
     with FakeTensorMode(allow_non_fake_inputs=True), Live() as live:
         model = _model(case, variant, layers)
         trained = [each for each in model.parameters() if each.requires_grad]
-        optimizer = torch.optim.AdamW(trained, foreach=False)
+        optimizer = torch.optim.AdamW(trained, foreach=has_lists)
         tokens = torch.zeros(batch, seq, dtype=torch.long)
         is_classifier = case["classes"][1].endswith("Classification")
         labels = tokens[:, 0].clone() if is_classifier else tokens
@@ -52,6 +55,7 @@ def trace(case: Mapping[str, Any], variant: Variant, layers: int, batch: int, se
             optimizer.step()
             found["optimizer step"] = live.peak
             optimizer.zero_grad()
+        found["reserved"] = live.cache.reserved
     return found
 
 

@@ -7,7 +7,11 @@ from pathlib import Path
 
 CASES = Path(__file__).with_name("cases.toml")
 TRACES = Path(__file__).with_name("traces.csv")
+RESERVED = Path(__file__).with_name("reserved.csv")
 MOMENTS = ("load", "forward end", "forward", "backward end", "backward", "optimizer step")
+RESERVED_COLUMNS = ("model", "variant", "step", "batch", "seq", "live", "reserved")
+STEPS = ("one by one", "lists")
+"""How the optimizer works: tensor by tensor, as fused kernels allocate too, or on lists of all parameters."""
 COLUMNS = ("model", "variant", "layers", "batch", "seq", *MOMENTS)
 DEPTHS = (2, 4)
 """Layers of the two traces of a case: their difference is one layer's, without what the rest costs."""

@@ -109,6 +109,8 @@ def _attention(setup: Setup) -> tuple[float, float]:
     heads = facts.heads / setup.tp
     wide = 4 if setup.is_amp or facts.is_rms_norm else c  # autocast and Llama's code compute the softmax in fp32
     probabilities = wide + (c if wide != c else 0.0) + (c if facts.caps_scores else 0.0)  # the tanh's result
+    if setup.keeps_scores:  # what the softmax read, in its precision
+        probabilities += wide
     if facts.has_dropout:  # a mask; the result is the matmul's operand, a tensor of its own already where it was cast
         probabilities += 1.0 + (c if wide == c else 0.0)
     return streams + heads * setup.seq_len * probabilities, floor + heads * setup.seq_len * c

@@ -79,7 +79,9 @@ def _implementations(likely: Setup) -> Choices:
     is_grouped = likely.is_training and likely.attention == "sdpa" and facts.kv_width < facts.q_width
     is_four_bit = likely.is_training and (likely.quantization or "").startswith("nf4")
     undecided, settled = Choice(False, (False, True), is_even=True), fixed(False)
+    is_eager = likely.is_training and likely.attention == "eager" and facts.kind in ("decoder", "encoder", "vit")
     return {
+        **({"keeps_scores": Choice(False, (False, True))} if is_eager else {}),
         "repeats_keys": undecided if is_grouped else settled,
         "keeps_quantized_inputs": undecided if is_four_bit else settled,
         "stores_fp8": undecided if likely.is_training and likely.is_frozen and likely.precision == "fp8" else settled,
@@ -92,9 +94,18 @@ def _gradients_kept(run: RunConfig, facts: ModelFacts, method: str) -> Choice:
     called; after the step it frees them (transformers' Trainer). Accumulation keeps them anyway."""
     if run.grad_accum.is_known and run.grad_accum.value != 1:
         return fixed(False)
-    if facts.image_net is not None:
+    if facts.image_net is not None and facts.image_net.task != "classify":
         return Choice(True, (True, False))
     return Choice(False, (False, True), is_even=method == "full")
+
+
+def _stepping(facts: ModelFacts) -> Choice:
+    """torch.optim works on lists of all parameters (foreach) where nobody asks for its fused kernels. The frameworks
+    that train large language models do ask (torchtune, torchtitan, litgpt, transformers since 2025), and those of
+    diffusion networks mostly have an optimizer of 8 bits or a fused one; scripts for the rest leave torch's default."""
+    if facts.kind == "dit":
+        return Choice(False, (False, True))
+    return Choice(True, (True, False), (False,), is_even=facts.kind == "decoder")
 
 
 def _loading(run: RunConfig, likely: Setup, *, has_whole_gradients: bool) -> Choice:
@@ -172,7 +183,7 @@ def _numbers(run: RunConfig, is_training: bool, method: str, facts: ModelFacts) 
         "lora_rank": choose(run.lora_rank, undecided(16, 8, 64), undecided(16, 8, 64)) if is_adapter else fixed(8),
         "lora_targets": _targets(run, method) if is_adapter else fixed("attention"),
         "kv_bytes": fixed(kv_bytes),
-        "has_foreach_step": Choice(False, (False, True)) if is_training else fixed(False),
+        "has_foreach_step": _stepping(facts) if is_training else fixed(False),
         "adapter_copy": Choice(3, (3, 5, 0)) if method in ("lora", "qlora") else fixed(0),
         "widens_adapters": Choice(True, (True, False), (False,)) if method in ("lora", "qlora") else fixed(False),
         "unties": Choice(False, (False, True)) if is_training and is_tied else fixed(False),

@@ -57,7 +57,7 @@ class Computed:
 def _residuals() -> dict[str, Residual]:
     found: dict[str, Residual] = {}
     for row in rows("calibration", _REQUIRED):
-        low, point, high = (number(row, name) or 1.0 for name in ("low", "point", "high"))
+        low, point, high = (number(row, name) or 0.0 for name in ("low", "point", "high"))
         found[row["category"]] = Residual(low, point, high)
     return found
 
@@ -79,9 +79,34 @@ def category_of(setup: Setup) -> str:
 
 
 def residual_of(category: str) -> Residual:
-    """The category's residual, or that of all rows together."""
+    """The category's residual; else that of the wider kind that its first word names; else that of all rows."""
     table = _residuals()
-    return table.get(category) or table["all"]
+    return table.get(category) or table.get(category.partition("-")[0]) or table["all"]
+
+
+def reserve_of(setup: Setup) -> Residual:
+    """How much more than live tensors the allocator holds. Transformers in training were traced: the optimizer's state
+    is cut from blocks that the first step's activations left, so the more of the peak it is, the more holes there are.
+    Of everything else there are published pairs."""
+    table = _residuals()
+    if not is_traced(setup):
+        return table["reserved-over-allocated"]
+    if setup.method != "full":
+        return table["reserved-adapter"]
+    base, slope, share = table["reserved-full"], table["reserved-per-state"], state_share(setup)
+    low, point, high = (getattr(base, end) + share * getattr(slope, end) for end in ("low", "point", "high"))
+    return Residual(min(low, point), point, max(high, point))
+
+
+def is_traced(setup: Setup) -> bool:
+    """Whether ``reserved.csv`` has runs of its kind."""
+    return setup.is_training and setup.facts.kind in ("decoder", "encoder", "vit")
+
+
+def state_share(setup: Setup) -> float:
+    """Optimizer state over the whole peak."""
+    moment = peak(timeline(setup))
+    return sum(term.num_bytes for term in moment.terms if term.name == "optimizer state") / moment.num_bytes
 
 
 def allocated_bytes(setup: Setup) -> int:
@@ -123,7 +148,7 @@ def scaled(spread: search.Spread, *residuals: Residual) -> tuple[float, float, f
 def compute(found: Choices, architecture: str) -> Computed:
     """The plausible readings, and what the measured rows say about our error."""
     sizes = raw(found, architecture)
-    residual, reserve = residual_of(category_of(sizes.setup)), residual_of("reserved-over-allocated")
+    residual, reserve = residual_of(category_of(sizes.setup)), reserve_of(sizes.setup)
     allocated = _interval(sizes.floor, *scaled(sizes.spread, residual))
     reserved = _interval(sizes.floor, *scaled(sizes.spread, residual, reserve))
     reserved = replace(reserved, low=max(reserved.low, allocated.low))
@@ -136,7 +161,7 @@ def outlook(found: Choices, architecture: str) -> tuple[int, int]:
     """The likeliest and the most plausible bytes that occupy the card: the upper half of `compute`, for searching."""
     setup = candidates.typical(found, architecture)
     spread = search.spread(setup, found, allocated_bytes)
-    _, point, high = scaled(spread, residual_of(category_of(setup)), residual_of("reserved-over-allocated"))
+    _, point, high = scaled(spread, residual_of(category_of(setup)), reserve_of(setup))
     occupied = _occupied(_interval(0, 0, point, high), setup)
     return occupied.point, occupied.high
 

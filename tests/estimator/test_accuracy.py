@@ -43,6 +43,21 @@ def test_nine_of_ten_measured_peaks_are_inside(scored: list[Scored]) -> None:
     assert len(inside) >= 0.88 * len(pairs)
 
 
+def test_sources_that_were_not_used_are_met_all_the_same(measured_rows: list[dict[str, Any]]) -> None:
+    """The acceptance: every source scored with a table fitted on the others; small models on a T4 are one source."""
+    from benchmarks.calibrate import leave_one_out, points
+
+    used = [row for row in measured_rows if row["quality"] in "AB" and row["measured_kind"] != "unknown"]
+    found = {one.source: one for one in leave_one_out(points(used))}
+    every, small = found["all of them"], found["tpf-calibration"]
+    assert every.num_inside >= 0.9 * every.num_rows
+    assert every.median_error <= 0.08
+    assert every.mean_error <= 0.12
+    assert every.median_width <= 0.4
+    assert small.num_inside == small.num_rows == 8
+    assert small.mean_error < 0.037
+
+
 def test_the_committed_calibration_is_what_the_rows_give(measured_rows: list[dict[str, Any]]) -> None:
     from benchmarks.calibrate import TABLE, fit, points, render
 

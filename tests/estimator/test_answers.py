@@ -201,7 +201,14 @@ def test_a_run_that_fits_gets_no_advice() -> None:
 def test_a_training_run_of_unknown_micro_batch_fits_only_if_one_that_is_not_small_does(
     words: dict[str, object], expected: str
 ) -> None:
-    run = {"model": "bert-base-uncased", "seq_len": 512, "precision": "fp32", "gpu": "T4", **words}
+    run = {
+        "model": "bert-base-uncased",
+        "seq_len": 512,
+        "precision": "fp32",
+        "attention": "eager",
+        "gpu": "T4",
+        **words,
+    }
     result = estimate(RunConfig.from_document(run, Origin("test")))
     assert result.verdict == expected
     assert any("no micro-batch is known: up to" in reason for reason in result.reasons) == (expected == "borderline")

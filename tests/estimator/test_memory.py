@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from estimator.api import Estimate, RunConfig, estimate
 from estimator.memory import activations, candidates, generation, search, weights
 from estimator.memory.choice import Choices
-from estimator.memory.interval import floor_bytes
+from estimator.memory.interval import floor_bytes, reserve_of, residual_of, state_share
 from estimator.memory.setup import Setup
 from estimator.memory.timeline import peak, timeline
 from estimator.models.choose import choose_model
@@ -272,6 +272,39 @@ def test_fsdp_without_synchronisation_holds_whole_gradients_of_all_that_shares_a
     lora = replace(setup(**sharded, method="lora"), whole_gradients=True)
     assert weights.accumulating_gradients(lora).num_bytes == 2 * lora.block_params  # the head's unit has no adapter
     assert weights.accumulating_gradients(replace(lora, whole_gradients=False)).num_bytes == 4 * lora.lora_params // 4
+
+
+def test_a_softmax_of_old_keeps_its_input_beside_its_result() -> None:
+    eager = setup(model="google-bert/bert-base-uncased", seq_len=512, attention="eager")
+    scores = eager.tokens * eager.facts.heads * eager.seq_len * 4  # in fp32, under autocast too
+    more = activations.layer(replace(eager, keeps_scores=True)).saved - activations.layer(eager).saved
+    assert more == scores
+
+
+@pytest.mark.parametrize(
+    ("model", "typical", "is_even"),
+    [("google-bert/bert-base-uncased", True, False), (LLAMA, True, True), ("Lightricks/LTX-Video", False, False)],
+)
+def test_lists_of_all_parameters_are_the_default_where_no_framework_asks_for_more(
+    model: str, typical: bool, is_even: bool
+) -> None:
+    config = run(model=model, micro_batch=1)
+    found = candidates.choices(config, choose_model(config).readings)["has_foreach_step"]
+    assert (found.typical, found.is_even) == (typical, is_even)
+
+
+def test_the_allocator_holds_more_the_more_of_the_peak_is_state() -> None:
+    wide = setup(micro_batch=32, grad_checkpointing=False)
+    narrow = setup(micro_batch=1, grad_checkpointing=True)
+    assert state_share(narrow) > state_share(wide)
+    assert reserve_of(narrow).point > reserve_of(wide).point > 1
+    assert reserve_of(replace(narrow, task="infer")) == residual_of("reserved-over-allocated")
+    assert reserve_of(replace(narrow, method="lora")) == residual_of("reserved-adapter")
+
+
+def test_a_kind_of_run_without_rows_has_the_residual_of_the_wider_kind() -> None:
+    assert residual_of("adapter-by-post") == residual_of("adapter")
+    assert residual_of("video") == residual_of("all")
 
 
 def test_whether_gradients_are_whole_is_open_only_where_fsdp_shards_them() -> None:
