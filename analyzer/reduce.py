@@ -9,6 +9,7 @@ result is the same on every machine.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -59,6 +60,11 @@ def reduced(files: Files, finding: Finding, entry: str) -> Reduced | None:
     return Reduced(found.sources, before, after)
 
 
+def _clause(message: str) -> str:
+    """What the finding says first, without a name of the program: a rule can say several things of one file."""
+    return re.split(r"[.:;,] ", re.sub(r"`[^`]*`|\([^()]*\)|\d+", "", message), maxsplit=1)[0]
+
+
 def _python(path: str) -> str:
     return path.removesuffix(SUFFIX) + ".py" if path.endswith(SUFFIX) else path
 
@@ -84,8 +90,8 @@ class _Search:
         self.left -= 1
         options = Options(select=frozenset({self.finding.rule}), min_confidence=Confidence.POSSIBLE)
         report = analyze(_Tree(sources), sorted({self.entry, _python(self.finding.path)} & sources.keys()), options)
-        wanted = (self.finding.confidence, _python(self.finding.path))
-        return any((item.confidence, item.path) == wanted for item in report.findings)
+        wanted = (self.finding.confidence, _python(self.finding.path), _clause(self.finding.message))
+        return any((item.confidence, item.path, _clause(item.message)) == wanted for item in report.findings)
 
     def reduce(self, path: str) -> None:
         """Shrink one file until nothing more goes."""

@@ -209,7 +209,7 @@ WORDS: tuple[Word, ...] = (
     Word(name="arch", parse=_arch, schema={"type": ["object", "null"]}, help="layer counts and widths"),
     Word(name="network", parse=parse_network, schema={"type": ["object", "null"]},
          help="a network that the repository defines, as `preflight launches` counts it"),
-    Word(name="task", **_choice(TASKS, _TASK_SPELLINGS), help="train, infer or generate", options=("--mode",),
+    Word(name="task", **_choice(TASKS, _TASK_SPELLINGS), help="what the run does", options=("--mode",),
          aliases=("mode",)),
     Word(name="micro_batch", **_number(1, 2**20), help="samples per device and forward pass",
          options=("--micro-batch", "--batch-size"),

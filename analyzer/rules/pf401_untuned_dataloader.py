@@ -119,8 +119,8 @@ def _uses_gpu(program: Program) -> bool:
 
 def _message(missing: list[str], more: int) -> str:
     what = {
-        "num_workers": "loads every batch in the process that trains, because `num_workers` is 0",
-        "pin_memory": "copies to the GPU from pageable memory, because `pin_memory` is off",
+        "num_workers": "loads every batch in the process that trains (`num_workers` is 0)",
+        "pin_memory": "copies to the GPU from pageable memory (`pin_memory` is off)",
     }
     rest = f" So {'do' if more > 1 else 'does'} {more} more in this function." if more else ""
     return f"This loader {' and '.join(what[name] for name in missing)}.{rest}"

@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bot.cli._width import columns
 from bot.errors import InputError
 
 if TYPE_CHECKING:
@@ -82,7 +83,8 @@ def _terminal(report: Report, is_coloured: bool) -> str:
             return cells(path).get(cell, ())
         return tuple((text_of(_read(path) or b"") or "").splitlines())
 
-    return render(report, lines, Style(is_coloured)) + "\n"
+    number = 8  # columns of the line's number and the bar behind it
+    return render(report, lines, Style(is_coloured, columns(120 + number) - number)) + "\n"
 
 
 def _read(path: str) -> bytes | None:

@@ -4,7 +4,8 @@ A folder stands for the Python files below it; hidden folders, virtual environme
 links are left out, what is named is always read. The configuration of the project around the paths holds where no
 option says otherwise.
 
-Exit code 1: a finding at or above --fail-on. 2: wrong usage, or a named path that cannot be read.
+Exit code 1: a finding at or above --fail-on. 2: wrong usage, or a named path that cannot be read. A file that does not
+parse is named as skipped, and fails nothing.
 """
 
 from __future__ import annotations
@@ -83,6 +84,8 @@ def run(args: argparse.Namespace) -> int:
         changes = fixed(job, report, num_children, args.unsafe)
         if args.diff:
             show(unified_diff(changes, selection.shown))
+            if num_unsafe := _num_unsafe(changes.report, args.unsafe):
+                print(f"{_unsafe_fixes(num_unsafe)} not shown (--unsafe shows them)", file=sys.stderr)
             return _exit_code(_finished(report, selection, config, is_told=True), selection, args.fail_on)
         write(selection.root, changes)
         report = changes.report
@@ -203,8 +206,12 @@ def _tell(num_fixes: int, num_files: int, num_unsafe: int) -> None:
     files = "1 file" if num_files == 1 else f"{num_files} files"
     text = f"fixed {num_fixes} in {files}" if num_fixes else "nothing to fix"
     if num_unsafe:
-        text += f"; {num_unsafe} unsafe {'fix' if num_unsafe == 1 else 'fixes'} left (--diff --unsafe shows them)"
+        text += f"; {_unsafe_fixes(num_unsafe)} left (--diff --unsafe shows them)"
     print(text, file=sys.stderr)
+
+
+def _unsafe_fixes(number: int) -> str:
+    return f"{number} unsafe {'fix' if number == 1 else 'fixes'}"
 
 
 def _without_known(report: Report, args: argparse.Namespace, config: Config, selection: Selection) -> Report:

@@ -69,9 +69,12 @@ def _read(path: Path, defaults: Config | None) -> tuple[Config, tuple[Problem, .
 def _unknown_gpus(path: Path, config: Config) -> Iterator[Problem]:
     """Targets that no table of ours knows: launch configs there would be `unknown`, which never blocks."""
     from bot.core.config import UNNAMED_TARGET
-    from bot.core.config_text import Problem
+    from bot.core.config_text import Problem, Section, parse
     from estimator import hardware
 
+    root = parse(path.read_text(encoding="utf-8", errors="replace"), path.as_posix(), [])
+    root = root or Section(path.as_posix(), {}, {}, [])
+    lines = {f"targets.{key}": line for key, line in root.section("targets").lines.items()}
     named = {f"targets.{key}": name for key, name in config.targets.items() if key != UNNAMED_TARGET}
     named |= {f"default_targets[{index}]": name for index, name in enumerate(config.default_targets)}
     for key, name in named.items():
@@ -79,7 +82,9 @@ def _unknown_gpus(path: Path, config: Config) -> Iterator[Problem]:
             try:
                 hardware.find(each)
             except InputError as error:
-                yield Problem(path.as_posix(), 0, f"{key}: {error}")
+                yield Problem(
+                    path.as_posix(), lines.get(key, root.lines.get(key.partition("[")[0], 0)), f"{key}: {error}"
+                )
 
 
 def _lines(path: Path, problems: tuple[Problem, ...]) -> str:

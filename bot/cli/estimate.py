@@ -73,9 +73,11 @@ def _rendered(result: Estimate, style: str) -> str:
         from bot.render.estimate_markdown import render
 
         return render(result)
+    from bot.cli._width import columns
+    from bot.render.estimate_text import WIDTH
     from bot.render.estimate_text import render as render_text
 
-    return render_text(result)
+    return render_text(result, columns(WIDTH))
 
 
 def _bases(args: argparse.Namespace) -> list[RunConfig]:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import argparse
 
+_WIDTH = 118  # as the pages are written
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
@@ -17,8 +19,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the page of one rule. Raises `InputError` with the nearest names."""
     from bot.catalogue import find
+    from bot.cli._width import columns
     from bot.render.page import plain
 
     page = find(args.rule).page
-    print(page if args.format == "markdown" else plain(page), end="")
+    print(page if args.format == "markdown" else plain(page, columns(_WIDTH)), end="")
     return 0

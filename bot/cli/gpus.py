@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
-from textwrap import shorten
+
+_WIDTH = 120
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -15,6 +16,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the cards that match."""
+    from bot.cli._width import columns
     from bot.render.tables import aligned
     from estimator.api import gpu_rows
 
@@ -23,9 +25,6 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps({"version": 1, "gpus": found}, indent=2))
         return 0
     header = ["name", "architecture", "usable GiB", "note"]
-    cells = [
-        [row["name"], row["architecture"], row["usable_gib"] or "not known", shorten(row["note"], 70, placeholder="…")]
-        for row in found
-    ]
-    print(aligned(header, cells) if cells else "no GPU matches")
+    cells = [[row["name"], row["architecture"], row["usable_gib"] or "not known", row["note"]] for row in found]
+    print(aligned(header, cells, columns(_WIDTH)) if cells else "no GPU matches")
     return 0

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bot.cli._width import columns
 from bot.errors import InputError
 
 if TYPE_CHECKING:
@@ -95,6 +97,14 @@ def _line(text: str) -> str:
     return shown if len(shown) <= _WIDTH else f"{shown[: _WIDTH - 1]}…"
 
 
+def _wrapped(row: str) -> list[str]:
+    """On a terminal what is too long goes on below, under the value."""
+    width = columns(_WIDTH)
+    if len(row) <= width:
+        return [row]
+    return textwrap.wrap(row, width, subsequent_indent=" " * 21, break_on_hyphens=False, replace_whitespace=False)
+
+
 def _block(launch: Launch) -> str:
     from bot.render.estimate_text import said
 
@@ -104,13 +114,13 @@ def _block(launch: Launch) -> str:
     origins = document["origins"]
     for name, value in values.items():
         if value is not None and name != "num_gpus":
-            lines.append(
-                f"  {name:<18} {said(name, value, origins.get(name, '')):<28} {origins.get(name, '')}".rstrip()
-            )
+            row = f"  {name:<18} {said(name, value, origins.get(name, '')):<28} {origins.get(name, '')}".rstrip()
+            lines += _wrapped(row)
     reasons: dict[str, list[str]] = {}
     for item in document["unknowns"]:
         reasons.setdefault(item["reason"], []).append(item["field"])
-    lines += [f"  unknown: {', '.join(fields)}: {reason}" for reason, fields in reasons.items()]
+    for reason, fields in reasons.items():
+        lines += _wrapped(f"  unknown: {', '.join(fields)}: {reason}")
     estimate = document["estimate"]
     if estimate and estimate["peak_gib"]:
         peak = estimate["peak_gib"]

@@ -8,12 +8,16 @@ import importlib
 import os
 import pkgutil
 import sys
+import textwrap
 from collections.abc import Sequence
 from types import ModuleType
 from typing import NoReturn
 
 import bot.cli
+from bot.cli._width import columns, paragraphs
 from bot.errors import PreflightError
+
+_WIDTH = 120
 
 
 class _Parser(argparse.ArgumentParser):
@@ -21,6 +25,13 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {message} (`{self.prog} --help` explains)\n")
+
+
+class _Formatter(argparse.HelpFormatter):
+    """A command's docstring keeps its paragraphs."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return paragraphs(text, width)
 
 
 def command_names() -> list[str]:
@@ -36,10 +47,7 @@ def _module(command: str) -> ModuleType:
 def parser_for(command: str) -> tuple[argparse.ArgumentParser, ModuleType]:
     """The parser of one command and its module."""
     module = _module(command)
-    help_text = (module.__doc__ or "").strip()
-    parser = _Parser(
-        prog=f"preflight {command}", description=help_text, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = _Parser(prog=f"preflight {command}", description=module.__doc__, formatter_class=_Formatter)
     module.configure(parser)
     return parser, module
 
@@ -50,7 +58,8 @@ def _overview() -> str:
         module = _module(name)
         if not getattr(module, "HIDDEN", False):
             first = (module.__doc__ or "").strip().splitlines()[0]
-            lines.append(f"  {name.replace('_', '-'):<12} {first}")
+            start = f"  {name.replace('_', '-'):<12} "
+            lines += textwrap.wrap(first, columns(_WIDTH), initial_indent=start, subsequent_indent=" " * len(start))
     lines += ["", "`preflight COMMAND --help` explains one command."]
     return "\n".join(lines)
 

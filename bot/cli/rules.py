@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 
+_WIDTH = 160
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
@@ -14,6 +16,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print every rule."""
     from bot.catalogue import all_rules
+    from bot.cli._width import columns
     from bot.render.tables import aligned
 
     rules = all_rules()
@@ -25,5 +28,5 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps({"version": 1, "rules": rows}, indent=2, ensure_ascii=False))
         return 0
     cells = [[rule.code, rule.name, rule.alias or "", rule.severity.value, rule.summary] for rule in rules]
-    print(aligned(["code", "name", "alias", "severity", "what it finds"], cells))
+    print(aligned(["code", "name", "alias", "severity", "what it finds"], cells, columns(_WIDTH)))
     return 0

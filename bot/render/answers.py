@@ -150,7 +150,9 @@ def help_text(commands: Sequence[CommandFile]) -> str:
     """Every command with its usage, or one in full."""
     if len(commands) == 1:
         only = commands[0]
-        return "\n\n".join(part for part in (code(only.usage), only.summary, only.details, _who(only)) if part)
+        return "\n\n".join(
+            part for part in (code(only.usage), only.summary, only.details, f"Who may: {_who(only)}.") if part
+        )
     rows = [(code(item.usage), item.summary, _who(item)) for item in commands]
     return table(("command", "what", "who"), rows)
 

@@ -1,4 +1,4 @@
-"""An estimate for the terminal, at most `WIDTH` columns wide."""
+"""An estimate for the terminal."""
 
 from __future__ import annotations
 
@@ -12,9 +12,15 @@ from estimator.api import Estimate, Interval
 WIDTH = 110
 
 
-def render(result: Estimate) -> str:
+def render(result: Estimate, width: int = WIDTH) -> str:
     """Verdict and targets first, then what would help, what the peak is made of, and what was assumed."""
-    sections = [_headline(result), _targets(result), _suggestions(result), _terms(result), _inputs(result)]
+    sections = [
+        _headline(result, width),
+        _targets(result),
+        _suggestions(result, width),
+        _terms(result, width),
+        _inputs(result, width),
+    ]
     return _printable("\n\n".join(section for section in sections if section))
 
 
@@ -31,14 +37,15 @@ def interval(value: Interval) -> str:
     )
 
 
-def _headline(result: Estimate) -> str:
+def _headline(result: Estimate, width: int) -> str:
     name = result.model.id or "model"
     size = f", {size_of(result.model.params)} parameters" if result.model.params else ""
     lines = [f"{result.verdict.upper()}: {name}{size}"]
     if result.peak is not None:
-        lines.append(f"peak per GPU: {interval(result.peak)}; highest at {result.moment}")
+        peak = f"peak per GPU: {interval(result.peak)}; highest at {result.moment}"
+        lines += _wrap(peak, width, subsequent_indent="  ")
     for reason in result.reasons:
-        lines += _wrap(reason, initial_indent="  ", subsequent_indent="  ")
+        lines += _wrap(reason, width, initial_indent="  ", subsequent_indent="  ")
     return "\n".join(lines)
 
 
@@ -50,7 +57,7 @@ def _targets(result: Estimate) -> str:
     return aligned(["GPU", "count", "usable GiB", "verdict"], rows) if rows else ""
 
 
-def _suggestions(result: Estimate) -> str:
+def _suggestions(result: Estimate, width: int) -> str:
     if not result.suggestions:
         return ""
     lines = ["what would help", f"  {'then':<12}{'GiB':>7}  {'up to':>7}  change"]
@@ -59,36 +66,36 @@ def _suggestions(result: Estimate) -> str:
         start = f"  {item.verdict:<12}{gib['point']:>7.1f}  {gib['high']:>7.1f}  "
         cost = "" if item.trade_off == "none" else f". Cost: {item.trade_off}"
         blank = " " * len(start)
-        lines += _wrap(item.change + cost, initial_indent=start, subsequent_indent=blank)
+        lines += _wrap(item.change + cost, width, initial_indent=start, subsequent_indent=blank)
     return "\n".join(lines)
 
 
-def _terms(result: Estimate) -> str:
+def _terms(result: Estimate, width: int) -> str:
     rows = [[term.name, f"{term.num_bytes / 2**30:8.2f}", term.formula] for term in result.terms]
-    return aligned([f"at {result.moment}", "     GiB", "formula"], rows) if rows else ""
+    return aligned([f"at {result.moment}", "     GiB", "formula"], rows, width) if rows else ""
 
 
-def _inputs(result: Estimate) -> str:
+def _inputs(result: Estimate, width: int) -> str:
     lines = [
         part
         for line in result.inputs
-        for part in _input(line.name, said(line.name, line.value, line.origin), line.origin)
+        for part in _input(line.name, said(line.name, line.value, line.origin), line.origin, width)
     ]
     if result.unknowns:
         text = "not known (the interval covers it): " + "; ".join(result.unknowns)
-        lines += _wrap(text, subsequent_indent="  ")
+        lines += _wrap(text, width, subsequent_indent="  ")
     return "\n".join(lines)
 
 
-def _input(name: str, value: str, origin: str) -> Iterator[str]:
+def _input(name: str, value: str, origin: str, width: int) -> Iterator[str]:
     """An option that only repeats itself is named without its value."""
     where = origin[: -len(value)].rstrip() if origin.startswith("--") and origin.endswith(f" {value}") else origin
-    yield from _wrap(f"{name} = {value}  [{where}]", subsequent_indent="    ")
+    yield from _wrap(f"{name} = {value}  [{where}]", width, subsequent_indent="    ")
 
 
-def _wrap(text: str, *, initial_indent: str = "", subsequent_indent: str = "") -> list[str]:
+def _wrap(text: str, width: int, *, initial_indent: str = "", subsequent_indent: str = "") -> list[str]:
     return textwrap.wrap(
-        text, WIDTH, initial_indent=initial_indent, subsequent_indent=subsequent_indent, break_on_hyphens=False
+        text, width, initial_indent=initial_indent, subsequent_indent=subsequent_indent, break_on_hyphens=False
     )
 
 

@@ -55,6 +55,10 @@ def _table(item: Offers, search: Sequence[str]) -> str:
         return table(head, [_row(offer) for offer in item.offers])
     words = f" that match {', '.join(code(word) for word in search)}" if search else ""
     none = f"None of the {item.num_known} known instances{words} fits it as it is."
+    if search and not item.num_known:
+        none = (
+            f"No known instance matches {', '.join(code(word) for word in search)}, and no launch config is called so."
+        )
     helps = [one for one in item.present.suggestions if one.verdict == "fits"]
     lines = [
         f"- {escape(one.change)}: {one.peak.to_json()['point']:.1f} GiB ({escape(one.trade_off)})" for one in helps

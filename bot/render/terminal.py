@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from analyzer.findings import Cell, Evidence, Excuse, Finding, Report, Severity
+from bot.catalogue import find
+from bot.errors import InputError
 from bot.render.markdown import visible
 
 Lines = Callable[[str, "int | None"], Sequence[str]]
@@ -22,9 +24,10 @@ _COLOURS = {"error": "31", "warning": "33", "note": "36", "bold": "1", "dim": "2
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """Colours, or none."""
+    """Colours, or none; and how much of a line of code is shown."""
 
     is_coloured: bool = False
+    width: int = _WIDTH
 
     def __call__(self, style: str, text: str) -> str:
         """`text` in a style of `_COLOURS`."""
@@ -48,6 +51,10 @@ def render(report: Report, lines: Lines, style: Style) -> str:
 def unused(item: Excuse) -> str:
     """An excuse that hides nothing, in words."""
     what = "every finding" if item.rule == "*" else item.rule
+    try:
+        _ = item.rule == "*" or find(item.rule)
+    except InputError as error:
+        return f"this comment hides nothing: {error}"
     return f"this comment ignores {what} but hides nothing here: take it away"
 
 
@@ -55,7 +62,9 @@ def _excused(report: Report) -> Iterator[str]:
     """What is suppressed, by rule and reason."""
     counted = Counter((item.rule, item.source, item.reason) for item in report.suppressed)
     for (rule, source, reason), number in sorted(counted.items())[:_MAX_REASONS]:
-        yield visible(f"  suppressed {number} {rule} ({source}): {reason or 'no reason given'}")
+        # A baseline has no place for reasons.
+        why = "" if source == "baseline" else f": {reason or 'no reason given'}"
+        yield visible(f"  suppressed {number} {rule} ({source}){why}")
     if len(counted) > _MAX_REASONS:
         yield f"  … and {len(counted) - _MAX_REASONS} more reasons"
 
@@ -105,9 +114,9 @@ def _excerpt(finding: Finding, lines: Lines, style: Style) -> Iterator[str]:
     # A tab stays a tab, so that the mark stands under its text whatever the tab width is.
     pad = "".join("\t" if char == "\t" else " " for char in text[: start.column])
     number = f"{start.line:>5}"
-    yield style("dim", f"{number} | ") + _cut(text)
-    if start.column < _WIDTH:
-        mark = "^" * max(1, min(stop, _WIDTH) - start.column)
+    yield style("dim", f"{number} | ") + _cut(text, style.width)
+    if start.column < style.width:
+        mark = "^" * max(1, min(stop, style.width) - start.column)
         yield style("dim", f"{'':>5} | ") + pad + style(finding.severity.value, mark)
 
 
@@ -120,7 +129,7 @@ def _step(step: Evidence, finding: Finding, lines: Lines, style: Style) -> Itera
         place = f"{step.path}:{place}"
     text = _line(lines, step.path, step.cell, line)
     is_elsewhere = (step.path, step.line) != (finding.path, finding.line)
-    excerpt = f"   {style('dim', _cut(text.strip()))}" if text is not None and is_elsewhere else ""
+    excerpt = f"   {style('dim', _cut(text.strip(), style.width))}" if text is not None and is_elsewhere else ""
     yield f"  {visible(place)}: {visible(step.note)}{excerpt}"
 
 
@@ -129,6 +138,6 @@ def _line(lines: Lines, path: str, cell: Cell | None, number: int) -> str | None
     return known[number - 1] if 1 <= number <= len(known) else None
 
 
-def _cut(text: str) -> str:
+def _cut(text: str, width: int) -> str:
     shown = visible(text)
-    return shown if len(shown) <= _WIDTH else shown[: _WIDTH - 1] + "…"
+    return shown if len(shown) <= width else shown[: width - 1] + "…"

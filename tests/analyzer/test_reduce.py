@@ -87,3 +87,22 @@ def test_a_file_that_the_evidence_needs_stays() -> None:
     assert small is not None
     assert set(small.sources) == {"keeping.py", "collect.py"}
     assert "unused" not in "".join(small.sources.values())
+
+
+def test_what_stays_is_the_finding_and_not_another_of_its_rule() -> None:
+    source = LONG.replace("    total = 0.0\n", "    total = 0.0\n    kept = []\n").replace(
+        "            total += loss\n", "            total += loss\n            kept.append(loss)\n"
+    )
+    tree = Tree({"train.py": source})
+    found = {
+        item.message.split()[1]: item
+        for item in analyze(tree, ["train.py"], Options(select=frozenset({"PF101"}))).findings
+    }
+    assert set(found) == {"running", "container"}
+    for kind, wanted, other in (
+        ("container", "kept.append(loss)", "total +="),
+        ("running", "total += loss", "kept.append"),
+    ):
+        small = reduced(tree, found[kind], "train.py")
+        assert small is not None
+        assert (wanted in small.sources["train.py"], other in small.sources["train.py"]) == (True, False)

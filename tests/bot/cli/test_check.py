@@ -282,6 +282,8 @@ def test_a_baseline_hides_what_is_old_through_shifts_and_names_what_is_over(tmp_
     (tmp_path / "sub").mkdir()
     (tmp_path / "pyproject.toml").write_text(f'[tool.preflight]\nbaseline = "{mark}"\n')
     assert len(check(tmp_path / "sub", "../train.py")[1]["findings"]) == 1
+    said = preflight("check", ".", "--baseline", mark, cwd=tmp_path).stdout
+    assert said.endswith("  suppressed 1 PF101 (baseline)\n"), "there is no place for a reason in a baseline"
     path.write_text(BUGGY.replace("+= loss", "+= loss.item()"))
     done = preflight("check", ".", "--baseline", mark, cwd=tmp_path)
     assert "train.py: PF101 of the baseline is gone: " in done.stderr
@@ -304,6 +306,11 @@ def test_suppressions_are_counted_with_their_reasons_and_idle_ones_named(tmp_pat
     assert report["unused_suppressions"] == [{"path": "train.py", "line": 8, "rule": "PF201"}]
     assert "used_suppressions" not in report
     assert "unused_suppressions" not in check(tmp_path, ".", "--ignore", "PF201")[1]
+    (tmp_path / "train.py").write_text("import torch\nx = 1  # preflight: ignore[graph-retenton] why not\n")
+    said = preflight("check", ".", cwd=tmp_path).stdout
+    assert (
+        "train.py:2: note: this comment hides nothing: no rule 'graph-retenton': did you mean graph-retention?" in said
+    )
 
 
 def test_a_comment_that_hides_what_only_a_caller_shows_is_not_idle(tmp_path: Path) -> None:
@@ -344,6 +351,8 @@ def test_fix_says_how_many_unsafe_fixes_it_left(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(SAFE.replace("        opt.zero_grad()\n", ""))
     done = preflight("check", ".", "--fix", cwd=tmp_path)
     assert done.stderr == "fixed 1 in 1 file; 1 unsafe fix left (--diff --unsafe shows them)\n"
+    done = preflight("check", ".", "--diff", cwd=tmp_path)
+    assert (done.stdout, done.stderr) == ("", "1 unsafe fix not shown (--unsafe shows them)\n")
 
 
 def test_report_makes_an_example_for_an_issue(tmp_path: Path) -> None:

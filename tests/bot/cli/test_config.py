@@ -38,7 +38,7 @@ def test_a_gpu_that_nobody_sells_is_a_problem(here: Path, capsys: pytest.Capture
     )
     assert run(["config", "check", "x.yml"]) == 2
     (line,) = capsys.readouterr().out.splitlines()
-    assert line.startswith("x.yml: targets.long: gpu: no GPU or instance type is called 'A100-40GBB'; nearest: ")
+    assert line.startswith("x.yml:1: targets.long: gpu: no GPU or instance type is called 'A100-40GBB'; nearest: ")
 
 
 def test_the_owners_defaults_can_be_given(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

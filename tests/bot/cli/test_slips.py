@@ -23,6 +23,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ("words", "said"),
     [
         (["check", "traim.py"], "traim.py: no such file or directory; there is train.py"),
+        (["check", "job.py"], "job.py: no such file or directory\n"),
         (["check", "src/"], "src/: no such file or directory"),
         (["estimate", "tran.py", "--gpu", "T4"], "tran.py: no such file; there is train.py"),
         (["launches", "job.slrm"], "job.slrm: no such file or directory; there is job.slurm"),

@@ -72,6 +72,8 @@ def test_what_fits_nothing_says_so_and_what_would_help() -> None:
     said = ask("fits", "t4", gpu="t4")
     assert re.search(r"None of the \d+ known instances that match `t4` fits", said)
     assert "It cannot fit its own target" in said
+    said = ask("fits", "train.py")
+    assert "No known instance matches `train.py`, and no launch config is called so." in said
 
 
 def test_fits_is_a_table_with_price_region_and_date() -> None:
