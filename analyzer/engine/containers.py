@@ -214,7 +214,7 @@ class Containers(Operations):
     ) -> None:
         """Something is put into a container: an event if it may carry a graph."""
         cases = self.deep(value, state)
-        self.note_output(ref, cases, value, node, at)
+        self.note_output(ref, cases, value, node, at, is_key=how == "item")
         held = tuple(case for case in cases if carries(case))
         if held:
             obj = self.obj(ref)
@@ -226,15 +226,18 @@ class Containers(Operations):
                 place=obj.trace, key=key,
             )  # fmt: skip
 
-    def note_output(self, ref: Ref, cases: list[Value], value: Value, node: ir.Expr, at: int | None) -> None:
-        """Outputs of a network that have no graph are put into a container."""
+    def note_output(
+        self, ref: Ref, cases: list[Value], value: Value, node: ir.Expr, at: int | None, *, is_key: bool
+    ) -> None:
+        """Outputs of a network that have no graph are put into a container; `is_key`: under `node`, by what is at
+        `at`."""
         found = tuple(case for case in cases if isinstance(case, Tensor) and case.via and outputs.marks_in(case.via))
         obj = self.obj(ref)
         if found and not self.in_pass and len(obj.loops) < len(self.loops):
             self.emit(
                 outputs.OutputKept, node.at if at is None else at, found[0].trace, into=ref.obj, outputs=found,
                 born_under=len(obj.loops),
-                tensor_at=node.at if all(isinstance(case, Tensor) for case in value.cases) else None,
+                tensor_at=(at if is_key else node.at) if all(isinstance(case, Tensor) for case in value.cases) else None,
             )  # fmt: skip
 
     def deep(self, value: Value, state: State, depth: int = 3) -> list[Value]:

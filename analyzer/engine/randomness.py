@@ -33,6 +33,7 @@ TORCH_DRAWS = frozenset(
 )
 _ORDERS = frozenset({"shuffle", "permutation", "permuted", "sample", "choice"})
 _FEW_STATEMENTS = 3
+_DEEP = 3
 _UNSEEDS = re.compile(rb"\bseed\(\s*\)")
 _CLOCKED = frozenset({"numpy.random.seed", "random.seed"})
 RESTORES = "<restores>"
@@ -81,7 +82,7 @@ def _called(program: Program, unit: ir.Unit) -> frozenset[str]:
     sources, because many programs share a file."""
     known = program.sources.called.get(unit.path)
     if known is None:
-        names = imported(unit)
+        names = meanings(program, unit)
         found: set[str] = set()
         for name, how in unit.uses.items():
             if not how.isdisjoint(_RESTORES):
@@ -111,6 +112,19 @@ def _add(program: Program, full: str, path: str, found: Randomness) -> None:
         module = full.rpartition(".")[0]
         level = len(module) - len(module.lstrip("."))
         found.is_uncertain |= program.project.resolve(module.lstrip("."), path, level) is None
+
+
+def meanings(program: Program, unit: ir.Unit, depth: int = 0) -> dict[str, str]:
+    """The names of `imported`, and those that ``from module import *`` brings out of a module of the tree."""
+    names = imported(unit)
+    if names.pop("*", None) is None:
+        return names
+    for node in _statements(unit.body):
+        if isinstance(node, ir.ImportFrom) and any(name == "*" for name, _ in node.names):
+            path = program.project.resolve(node.module, unit.path, node.level)
+            other = program.unit(path) if path is not None and depth < _DEEP else None
+            names = {**meanings(program, other, depth + 1), **names} if other is not None else names
+    return names
 
 
 def imported(unit: ir.Unit) -> dict[str, str]:
@@ -161,7 +175,7 @@ def _calls(
     unit = program.unit(path)
     if unit is None:
         return
-    names = imported(unit)
+    names = meanings(program, unit)
     body = unit.body if classes is None else tuple(node for node in unit.body if node in classes)
     for node in walk(body, True):
         name = dotted(node.callee) if isinstance(node, ir.Call) else None

@@ -113,7 +113,7 @@ def _report(program: Program, report: Report, found: Randomness, stream: str, tr
         f"{STREAMS[stream]}: runs {{will differ}}. Call `{_SEED[stream]}` as well.",
         because=[start(first, "some generators are seeded here"), draw],
         gaps=[Gap.UNSEEN if found.is_uncertain or _are_for_one_draw(program, seeded) else Gap.CONVENTION],
-        severity=Severity.NOTE if _is_weak(program, first, sites, trains) else None,
+        severity=Severity.NOTE if _is_on_import(program, seeded) or _is_weak(program, first, sites, trains) else None,
     )
 
 
@@ -125,6 +125,12 @@ def _is_for_another(program: Program, site: Site) -> bool:
     is_called = function is None or (site.path, function.at) in program.called
     is_uncalled = is_method and not is_called and site.path != next(iter(program.modules), "")
     return is_uncalled or _is_for_worker(program, site) or _restores(program, site)
+
+
+def _is_on_import(program: Program, seeded: list[tuple[Site, str]]) -> bool:
+    """Whether importing other files is what seeds: for what they hold (a dataset, layers), not for the run."""
+    first = next(iter(program.modules), "")
+    return all(site.path != first and program.function_around(site) is None for site, _ in seeded)
 
 
 def _is_weak(program: Program, seed: Site, draws: list[Site], trains: Step | None) -> bool:
