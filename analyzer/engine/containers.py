@@ -233,11 +233,12 @@ class Containers(Operations):
         `at`."""
         found = tuple(case for case in cases if isinstance(case, Tensor) and case.via and outputs.marks_in(case.via))
         obj = self.obj(ref)
+        is_tensor = all(isinstance(case, Tensor) for case in value.cases)
         if found and not self.in_pass and len(obj.loops) < len(self.loops):
             self.emit(
                 outputs.OutputKept, node.at if at is None else at, found[0].trace, into=ref.obj, outputs=found,
                 born_under=len(obj.loops),
-                tensor_at=(at if is_key else node.at) if all(isinstance(case, Tensor) for case in value.cases) else None,
+                tensor_at=(at if is_key else node.at) if is_tensor else None,
             )  # fmt: skip
 
     def deep(self, value: Value, state: State, depth: int = 3) -> list[Value]:
