@@ -173,16 +173,19 @@ def _deliveries(api: Api) -> Lines:
         return
     done = {one["guid"] for one in newest if 200 <= int(one["status_code"]) < 400}
     failed = [one for one in newest if one["guid"] not in done and int(one["status_code"]) >= 400]
-    by_guid = {one["guid"]: one for one in reversed(failed)}
+    # A ping is what was sent at registration, before anybody listened; nobody asks for it again.
+    by_guid = {one["guid"]: one for one in reversed(failed) if one["event"] != "ping"}
+    is_early = not by_guid and failed
     if not newest:
         yield warn("deliveries", "GitHub has sent nothing lately", "redeliver the ping in the app's settings, Advanced")
     elif by_guid:
         shown = ", ".join(f"{one['event']} {one['status_code']}" for one in list(by_guid.values())[:_SHOWN])
         text = f"{len(by_guid)} of the last {len(newest)} failed: {shown}"
         repair = "401: the secret at GitHub is another one; 5xx: see the receiver. Workers ask for them again"
-        # The newest one first; a ping alone is what was sent at registration, before anybody listened.
-        is_down = newest[0]["guid"] in by_guid and newest[0]["event"] != "ping"
-        line = fail if is_down else warn
+        line = fail if newest[0]["guid"] in by_guid else warn  # the newest one first
         yield line("deliveries", text, repair)
+    elif is_early and not done:
+        text = "only GitHub's first ping, which came before anybody listened"
+        yield warn("deliveries", text, "open a pull request, and look again")
     else:
-        yield ok("deliveries", f"the last {len(newest)} arrived")
+        yield ok("deliveries", f"the last {len(newest)} arrived{', but for the first ping' if is_early else ''}")

@@ -160,7 +160,8 @@ def epoch_set(machine: Calls, receiver: Value, args: Args, at: int, state: State
 def handed_over(machine: Calls, receiver: Value, args: Args, at: int, state: State, result: Value) -> None:
     """``accelerator.prepare(loader)``, ``fabric.setup_dataloaders(loader)``, ``trainer.fit(model, loader)``."""
     objects = [objects_in(machine, arg, state, 1) for arg in args.all()]
-    machine.emit(Sharded, at, None, objects=frozenset().union(*objects), by=machine.receiver_kind(receiver))
+    trace = start(machine.site(at), "handed over for several processes here")
+    machine.emit(Sharded, at, trace, objects=frozenset().union(*objects), by=machine.receiver_kind(receiver))
     kinds = {machine.objects[obj].kind for each in objects for obj in each}
     if machine.receiver_kind(receiver) == "Accelerator" and {"Module", "Optimizer"} <= kinds and "Loader" not in kinds:
         machine.emit(Prepared, at, start(machine.site(at), "the model is prepared for several processes"))
@@ -179,12 +180,12 @@ def fitted(machine: Calls, receiver: Value, args: Args, at: int, state: State, r
 def split_by_rank(machine: Calls, receiver: Value, args: Args, at: int, state: State, result: Value) -> None:
     """``dataset.shard(num_shards, index)``, ``wds.split_by_node``."""
     if args.positional or args.keywords:
-        machine.emit(Sharded, at, None, objects=frozenset())
+        machine.emit(Sharded, at, start(machine.site(at), _SPLIT), objects=frozenset())
 
 
 def split_function(machine: Calls, args: Args, at: int, state: State, result: Value) -> None:
     """A function that gives each process its part."""
-    machine.emit(Sharded, at, None, objects=frozenset())
+    machine.emit(Sharded, at, start(machine.site(at), _SPLIT), objects=frozenset())
 
 
 def _wrapped(how: str) -> Callable[[Calls, Args, int, State, Value], None]:
@@ -224,6 +225,7 @@ _DDP = ("torch.nn.parallel.DistributedDataParallel", "torch.nn.parallel.distribu
 _FSDP = ("torch.distributed.fsdp.FullyShardedDataParallel", "torch.distributed.fsdp.fully_shard",
          "fairscale.nn.data_parallel.FullyShardedDataParallel")  # fmt: skip
 _GROUP = ("torch.distributed.init_process_group", "torch.distributed.distributed_c10d.init_process_group")
+_SPLIT = "each process gets its part here"
 _LOADER = ("torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader")
 FUNCTIONS = {
     "torch.utils.data.random_split": random_split,

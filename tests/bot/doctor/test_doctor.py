@@ -132,3 +132,30 @@ def test_modes_of_secrets(tmp_path: Path, mode: int, status: str) -> None:
     file.chmod(mode)
     lines = [line for line in local.files({"PREFLIGHT_WEBHOOK_SECRET_FILE": str(file)}) if line.name == "secret files"]
     assert [line.status for line in lines] == [status]
+
+
+class Listed:
+    """GitHub's list of deliveries, the newest first."""
+
+    def __init__(self, *sent: tuple[str, int]) -> None:
+        self.sent = [{"guid": str(at), "event": name, "status_code": code} for at, (name, code) in enumerate(sent)]
+
+    def get(self, path: str, params: dict[str, int]) -> list[dict[str, Any]]:
+        return self.sent
+
+
+@pytest.mark.parametrize(
+    ("sent", "status", "said"),
+    [
+        ([("ping", 502)], "warn", "only GitHub's first ping, which came before anybody listened"),
+        ([("push", 202), ("ping", 502)], "ok", "the last 2 arrived, but for the first ping"),
+        ([("push", 202), ("push", 502), ("ping", 502)], "warn", "1 of the last 3 failed: push 502"),
+        ([("push", 502), ("push", 202)], "fail", "1 of the last 2 failed: push 502"),
+        ([("push", 202), ("ping", 200)], "ok", "the last 2 arrived"),
+    ],
+)
+def test_a_ping_that_came_before_anybody_listened_is_no_failure(
+    sent: list[tuple[str, int]], status: str, said: str
+) -> None:
+    (line,) = app._deliveries(Listed(*sent))  # type: ignore[arg-type] # of GitHub's API it asks this alone
+    assert (line.status, line.detail) == (status, said)
