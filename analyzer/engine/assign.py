@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from analyzer.engine import frozen, measures, outputs, targets, weights
 from analyzer.engine.calls import Calls
+from analyzer.engine.data_events import LoaderIterated
 from analyzer.engine.events import Clear, Kept, Store
 from analyzer.engine.graphs import carries
 from analyzer.engine.machine import CONTAINERS, Args
@@ -19,6 +20,7 @@ from analyzer.engine.values import (
     Parameter,
     PyModule,
     Ref,
+    Scalar,
     Stream,
     Tensor,
     Tuple,
@@ -197,8 +199,19 @@ class Assignments(Calls):
             result = without_constants(result) if self.loops or self.outlives(node.target) else result
         if node.op == "+" and self.loops:
             result = measures.added_up(value, result, self.site(node.at))
+            if isinstance(value, Const) and value.value == 1 and self.is_once_per_batch(state):
+                result = Scalar("batches", trace=start(self.site(node.at), "one is added for each batch"))
         self.assign(node.target, result, state, node.at)
         return state
+
+    def is_once_per_batch(self, state: State) -> bool:
+        """Whether this runs in every iteration of a loop over a loader whose batches are larger than one sample."""
+        loop = self.loops[-1]
+        drawn = next((event for event in reversed(self.events) if isinstance(event, LoaderIterated)), None)
+        if drawn is None or drawn.site != loop.site or drawn.guards != self.guards or not loop.over:
+            return False
+        sizes = [state.get((obj, "batch_size")) for obj in loop.over]
+        return all(size is not None and not any(measures.is_small(case) for case in size.cases) for size in sizes)
 
     def outlives(self, target: ir.Expr) -> bool:
         """Whether a counter lives longer than the call (``self.steps += 1``): it counts calls that were not seen."""

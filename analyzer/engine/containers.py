@@ -187,7 +187,7 @@ class Containers(Operations):
     def loop_kind(self, case: Value) -> str:
         if isinstance(case, Ref):
             kind = self.obj(case).kind
-            return "data" if kind in {"Loader", "Data"} else "other"
+            return "data" if kind in {"Loader", "Data", "HubData"} else "other"
         if isinstance(case, Stream):
             if isinstance(case.element, Scalar) and case.element.kind == "range":
                 return "range"

@@ -58,9 +58,10 @@ class Sharded(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fitted(Event):
-    """``trainer.fit(model, loader)``: a framework trains a model on loaders."""
+    """``trainer.fit(model, loader, other)``: a framework trains a model on loaders, and validates it on others."""
 
     loaders: frozenset[ObjectId]
+    validates: frozenset[ObjectId] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,6 +148,11 @@ class Saved(Event):
 
     callee: str
     file_at: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavedOnce(Event):
+    """A framework writes a file, on one process."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,10 +111,10 @@ class Loading:
         """Whether a loop over it was seen that runs no backward pass."""
         return made.loader not in self.trains and any(made.loader in event.loaders for event in self.iterated)
 
-    def is_handed_over(self, made: LoaderMade) -> bool:
-        """Whether a framework shards the loader, or the data may have been split by rank."""
+    def is_handed_over(self, made: LoaderMade, but_by: frozenset[str] = frozenset()) -> bool:
+        """Whether a framework, but one of some, shards the loader, or the data may have been split by rank."""
         around = {made.loader, *made.samplers}
-        return any(not event.objects or event.objects & around for event in self.sharded)
+        return any(not event.objects or event.objects & around for event in self.sharded if event.by not in but_by)
 
     def uses(self, made: LoaderMade) -> Iterator[tuple[Event, tuple[Loop, ...]]]:
         """Where the loader is drawn from anew, or handed to code that was not read, with the loops around."""
@@ -173,6 +173,8 @@ def _dataset_kind(program: Program, case: Value, depth: int = 0) -> str:
         if derives_from(obj.cls, "IterableDataset"):
             return "iterable"
         return "map" if derives_from(obj.cls, "Dataset") or obj.kind == "Data" else "unknown"
+    if obj.kind == "HubData":
+        return "map"
     if obj.kind == "list" or obj.name in IN_MEMORY:
         return "memory"
     if obj.name.startswith(
@@ -184,9 +186,10 @@ def _dataset_kind(program: Program, case: Value, depth: int = 0) -> str:
 
 
 def is_random_split(program: Program, value: Value | None) -> bool:
-    """Whether a dataset is a part that ``random_split`` gave: in an order that was drawn once."""
+    """Whether a dataset is a part that ``random_split`` gave, or shuffled itself: in an order that was drawn once."""
     refs = [case for case in value.cases if isinstance(case, Ref)] if value is not None else []
-    return bool(refs) and all(program.objects[ref.obj].name.endswith(".random_split") for ref in refs)
+    names = [program.objects[ref.obj].name for ref in refs]
+    return bool(names) and all(name.endswith((".random_split", ", shuffled")) for name in names)
 
 
 def speaks_of_rank(program: Program, value: Value | None) -> bool:

@@ -112,22 +112,24 @@ class Program(Interpreter):
         ]
         framework = framework_of(self.knowledge, cls)
         hooks = framework.hooks if framework is not None else {}
+        first = framework.first if framework is not None else ()
         todo = [m for m in methods if (m.path, m.node.at) not in self.called or name_of(m) in hooks]
         if not todo:
             return
+        todo += [m for m in methods if name_of(m) in first and m not in todo]
         init = self.class_attribute(cls, "__init__", state)  # gives `self` what the other methods find in it
         todo += [m for m in init.cases if isinstance(m, Func) and m not in todo] if init is not None else []
         self.frames.append(Frame(cls.scope, cls.path, None, None, cls))
         this = self.create(("instance of", cls.node.at), cls.node.at, self.kind_of(cls), "an instance", cls=cls)
         self.frames.pop()
         called = self.names_called(cls.path)
-        todo.sort(key=lambda method: _order(name_of(method), called))
+        todo.sort(key=lambda method: _order(name_of(method), called, first))
         for method in todo:
             name, hook = name_of(method), hooks.get(name_of(method))
             if hook is not None and framework is not None:
                 self.run_hook(method, this, framework, hook, state)
-            elif (method.path, method.node.at) not in self.called or name == "__init__":
-                self.run_entry(method, this, state)
+            elif (method.path, method.node.at) not in self.called or name in ("__init__", *first):
+                self.run_entry(method, this, state, stays=name in first)
                 if name == "__init__":
                     self.frames.append(Frame(cls.scope, cls.path, None, None, cls))
                     note_unregistered(self, cls, this, state)
@@ -162,7 +164,8 @@ class Program(Interpreter):
         self.frames.clear()
         self.loops, self.calls, self.guards, self.forwards, self.passes, self.is_dry = (), (), (), 0, 0, False
 
-    def run_entry(self, func: Func, this: Value | None, state: State) -> None:
+    def run_entry(self, func: Func, this: Value | None, state: State, *, stays: bool = False) -> None:
+        """`stays`: the methods that come after find what this one left."""
         name = name_of(func)
         site = Site(func.path, func.node.at)
         self.entries[site] = name
@@ -173,7 +176,7 @@ class Program(Interpreter):
         self.forwards, self.loops_outside = 1 if this is not None and name == "forward" else 0, 0
         start = state.fork()
         self.guarded(func.path, lambda: self.entry(func, this, start))
-        if this is not None and name == "__init__":
+        if this is not None and (stays or name == "__init__"):
             state.become(start)
         self.reset()
 
@@ -361,5 +364,7 @@ def name_of(func: Func) -> str:
     return getattr(func.node, "name", "")
 
 
-def _order(name: str, called: frozenset[str]) -> int:
-    return 0 if name == "__init__" else 2 if name in called else 1
+def _order(name: str, called: frozenset[str], first: tuple[str, ...]) -> int:
+    """What fills the instance before what reads it, and what nothing in the file calls before the rest."""
+    begins = ("__init__", *first)
+    return begins.index(name) if name in begins else len(begins) + (name in called)

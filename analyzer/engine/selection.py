@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from analyzer.engine.data_events import LoaderIterated, LoaderMade
+from analyzer.engine.data_events import Fitted, LoaderIterated, LoaderMade
 from analyzer.engine.events import Backward, Guard
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Site
@@ -19,9 +19,21 @@ from analyzer.syntax.scope import dotted, walk
 
 _ORDERS = {"<", "<=", ">", ">="}
 _MAX_NAMES = 12
-OFFICIAL = "torchvision.datasets."
+OFFICIAL = ("torchvision.datasets.", "datasets.load_dataset")
 """Data sets whose arguments name one of the splits that their authors made."""
-_SPLITS = {True: "train", False: "test", "train": "train", "test": "test", "val": "val", "valid": "val"}
+_NO_SPLIT = "datasets.load_dataset of files"
+_SPLITS = {
+    True: "train",
+    False: "test",
+    "train": "train",
+    "test": "test",
+    "val": "val",
+    "valid": "val",
+    "validation": "val",
+}
+_KEEPERS = frozenset(["ModelCheckpoint", "EarlyStopping"])
+_FEEDS = frozenset(["add", "add_batch", "append", "extend", "update"])
+"""Methods that put what was measured into a metric or a list."""
 _PARTS = ("torch.utils.data.random_split", "torch.utils.data.Subset")
 
 
@@ -38,11 +50,34 @@ def _split_of(program: Program, case: Value) -> str:
     if obj is not None and obj.name.startswith(_PARTS):
         whole = {_split_of(program, part) for _, value in obj.arguments[:1] for part in value.cases}
         return "part" if whole == {"train"} else ""
-    if obj is None or not obj.name.startswith(OFFICIAL):
+    if obj is None or not obj.name.startswith(OFFICIAL) or obj.name.startswith(_NO_SPLIT):
         return ""
     given = dict(obj.arguments)
     value = given.get("train", given.get("split", given.get("1")))
+    if isinstance(value, Const) and isinstance(value.value, str) and value.value.startswith("train["):
+        return "part"  # ``split="train[:90%]"``
     return _SPLITS.get(value.value, "") if isinstance(value, Const) and isinstance(value.value, (bool, str)) else ""
+
+
+def validating(program: Program) -> Iterator[LoaderMade]:
+    """The loaders that Lightning validates on: those of its hook, and those that ``fit`` is given."""
+    given = {loader for event in program.of(Fitted) for loader in event.validates}
+    for made in program.of(LoaderMade):
+        function = program.function_around(made.site)
+        if made.loader in given or (function is not None and function.name == "val_dataloader"):
+            yield made
+
+
+def keeps_best(program: Program) -> Site | None:
+    """A callback of Lightning that keeps, or stops at, the best score of the validation."""
+    for path in program.modules:
+        unit = program.unit(path)
+        for node in walk(unit.body, into_functions=True) if unit is not None else ():
+            if isinstance(node, ir.Call) and (dotted(node.callee) or "").rpartition(".")[2] in _KEEPERS:
+                names = [arg.value for arg in node.args if arg.keyword == "monitor"]
+                if any(isinstance(name, ir.Constant) and "train" not in str(name.value) for name in names):
+                    return Site(path, node.at)
+    return None
 
 
 def decided_by(program: Program, guard: Guard) -> frozenset[ObjectId]:
@@ -70,10 +105,15 @@ def _compared(body: ir.Block, test: ir.Expr) -> Iterator[str]:
         tests += [value for targets, value in _assigned(body) if test.id in targets]
     for each in walk(tuple(tests), into_functions=False):
         if isinstance(each, ir.Operation) and each.op in _ORDERS and each.right is not None:
-            left, right = dotted(each.left), dotted(each.right)
+            left, right = _name(each.left), _name(each.right)
             for name, best in ((left, right), (right, left)):
                 if name and best and any(best in to and name in _names(value) for to, value in _assigned(body)):
                     yield name
+
+
+def _name(expr: ir.Expr | None) -> str | None:
+    """A name, or that of what an element is taken out of: ``result["accuracy"]``."""
+    return _name(expr.value) if isinstance(expr, ir.Subscript) else dotted(expr) if expr is not None else None
 
 
 def _assigned(body: ir.Block) -> Iterator[tuple[frozenset[str], ir.Expr]]:
@@ -130,5 +170,13 @@ class _Measured:
         for node in walk(self.body, into_functions=False):
             if isinstance(node, ir.For) and node.at in drawn:
                 inside = walk(node.body, into_functions=False)
-                if any(isinstance(each, ir.Augment) and dotted(each.target) == name for each in inside):
+                if any(_adds_to(each, name) for each in inside):
                     yield drawn[node.at]
+
+
+def _adds_to(node: object, name: str) -> bool:
+    """``total += …``, ``metric.update(…)``, ``predictions.append(…)``."""
+    if isinstance(node, ir.Augment):
+        return dotted(node.target) == name
+    fed = node.callee if isinstance(node, ir.Call) else None
+    return isinstance(fed, ir.Attribute) and fed.attr in _FEEDS and dotted(fed.value) == name

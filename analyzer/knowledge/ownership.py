@@ -42,14 +42,16 @@ class Hook:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Framework:
     """`bases`: patterns of the qualified names of its base classes. `shape`: methods that tell a subclass whose base
-    class is not in the tree. `kind`: what an instance is. `manual`: the attribute whose False, and the method whose
-    call, hands backward, step and zero_grad back to the class."""
+    class is not in the tree. `first`: methods that run before the hooks and leave their attributes to them. `kind`:
+    what an instance is. `manual`: the attribute whose False, and the method whose call, hands backward, step and
+    zero_grad back to the class."""
 
     name: str
     bases: tuple[str, ...]
     source: str
     kind: str = ""
     shape: tuple[str, ...] = ()
+    first: tuple[str, ...] = ()
     owns: frozenset[str] = frozenset()
     manual: tuple[str, ...] = ()
     hooks: Mapping[str, Hook]
@@ -71,7 +73,7 @@ def parse_frameworks(tables: Mapping[str, Any], place: str) -> Iterator[Framewor
                 f"{place}: framework {entry.get('name')!r}: unknown {sorted(wrong)}, no bases or no source"
             )
         hooks = {name: hook for hook in _hooks(entry.pop("hooks", []), place) for name in hook.names}
-        lists: dict[str, Any] = {key: tuple(entry.pop(key, ())) for key in ("bases", "shape", "manual")}
+        lists: dict[str, Any] = {key: tuple(entry.pop(key, ())) for key in ("bases", "shape", "first", "manual")}
         yield Framework(**entry, **lists, owns=owns, hooks=hooks)
 
 

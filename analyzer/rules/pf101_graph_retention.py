@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
+from analyzer.engine.device_events import GraphLeft
 from analyzer.engine.events import Backward, Forward, Loop, Step, Store
-from analyzer.engine.program import Program
+from analyzer.engine.program import Program, nest_key
 from analyzer.engine.trace import Gap, Site, Trace
 from analyzer.engine.values import Tensor, Unknown, nested
 from analyzer.engine.words import words
@@ -11,6 +14,7 @@ from analyzer.findings import Severity
 from analyzer.fixes.edits import InsertAfter
 from analyzer.rules.base import DraftFix, Report, Rule
 from analyzer.rules.entered import is_differentiated_elsewhere, is_entered_under
+from analyzer.rules.iteration import extra_guards
 from analyzer.rules.short_stores import (
     is_counted_out,
     is_evaluated,
@@ -21,6 +25,8 @@ from analyzer.rules.short_stores import (
 )
 from analyzer.syntax.scope import walk
 
+_CUTS = re.compile(r"detach|\.data\b")
+
 
 class GraphRetention(Rule):
     """A tensor is kept together with the graph that computed it.
@@ -28,7 +34,8 @@ class GraphRetention(Rule):
     ## Why it matters
     A tensor with a graph keeps alive every tensor that was saved to compute its gradient. Kept in a list, a dict, an
     attribute or a running sum over a loop, one graph per iteration piles up until the GPU is full. Where a backward
-    pass has already freed the saved tensors, only the nodes of the graph pile up: slow growth, a warning.
+    pass has already freed the saved tensors, only the nodes of the graph pile up: slow growth, a warning. A hidden
+    state that goes into the next step undetached makes its backward pass run through all steps before it: an error.
 
     ## Example
     ```python
@@ -93,6 +100,47 @@ class GraphRetention(Rule):
                 severity=_severity(program, carrier, freed, [*gaps, *(each.gap for each in because if each.gap)]),
                 fix=_fix(program, store, carrier, gaps),
             )
+        _check_state(program, report)
+
+
+def _check_state(program: Program, report: Report) -> None:
+    """A hidden state goes from one training step into the next with its graph: each backward pass runs through the
+    graphs of all steps before it."""
+    for forward in program.of(Forward):
+        if not forward.is_fed_itself or not forward.loops or not grown_over(forward.loops[-1:]):
+            continue
+        here = nest_key(forward.loops)
+        backward = next(
+            (
+                event
+                for event in program.within(Backward, forward.loops)
+                if nest_key(event.loops) == here and forward.root in event.roots and event.order > forward.order
+            ),
+            None,
+        )
+        if backward is None or extra_guards(backward, forward) or _is_cut_off(program, forward):
+            continue
+        steps = [event for event in program.within(Step, forward.loops) if nest_key(event.loops) == here]
+        if not any(event.order > backward.order and not extra_guards(event, forward) for event in steps):
+            continue
+        report(
+            forward.site,
+            f"`{program.sources.text(forward.site)}` {{does get}} what it gave in the step before, with its graph: "
+            "this backward pass {will run} through every earlier step again, which fails in the second one or, with "
+            "`retain_graph`, takes more memory in each. Detach the state between steps.",
+            because=[forward.loops[-1].trace, forward.trace, backward.trace],
+            severity=Severity.ERROR,
+        )
+
+
+def _is_cut_off(program: Program, forward: Forward) -> bool:
+    """Whether the graph is cut off in place, or under a condition: how long the state is kept is a choice."""
+    if b"detach_(" in (program.project.read(forward.site.path) or b""):
+        return True
+    return any(
+        forward.root in event.roots and extra_guards(event, forward) and _CUTS.search(program.sources.text(event.site))
+        for event in program.within(GraphLeft, forward.loops)
+    )
 
 
 def _severity(program: Program, carrier: Tensor | Unknown, freed: Backward | None, gaps: list[Gap]) -> Severity:

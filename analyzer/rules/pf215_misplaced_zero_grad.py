@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from analyzer.engine.events import Backward, Clear, Escape, Guard, Step
+from analyzer.engine.events import Backward, Clear, Escape, Guard, Loop, Step
+from analyzer.engine.micro import goes_over_parts
 from analyzer.engine.optim_events import Accumulate, GradientRead
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap, start
 from analyzer.engine.values import Const
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
-from analyzer.rules.iteration import between, clears, exclude, in_one_iteration, is_within_guards, may_clear
+from analyzer.rules.iteration import (
+    between,
+    clears,
+    exclude,
+    extra_guards,
+    in_one_iteration,
+    is_within_guards,
+    may_clear,
+)
 
 
 class MisplacedZeroGrad(Rule):
@@ -39,9 +48,9 @@ class MisplacedZeroGrad(Rule):
     ```
 
     ## When it stays quiet
-    When a backward pass follows the reset before the step; when the step's condition is no accumulation (the backward
-    pass stands under it too, or it skips bad losses); when the resets belong to another optimizer; for Accelerate's
-    ``accumulate()`` with the reset after the step.
+    When a backward pass follows the reset before the step, or each iteration of an inner loop uses its gradients; when
+    the step's condition is no accumulation (the backward pass stands under it too, or it skips bad losses); when the
+    resets belong to another optimizer; for Accelerate's ``accumulate()`` with the reset after the step.
 
     ## Fix safety
     No automatic fix: where the reset belongs is the author's choice (before the backward pass, or after the step).
@@ -64,6 +73,7 @@ class MisplacedZeroGrad(Rule):
             _wiped(program, report, step, mine, ours)
             _wiped_accumulation(program, report, step, mine, ours)
             _wrong_object(program, report, step, mine, ours)
+            _wiped_in_inner_loop(program, report, step, all_clears)
         _first_in_accumulate(program, report, all_clears, backwards)
 
 
@@ -121,6 +131,51 @@ def _wiped_accumulation(
                     step.trace,
                 ],
             )
+
+
+def _wiped_in_inner_loop(program: Program, report: Report, step: Step, all_clears: list[Clear]) -> None:
+    """zero_grad in every iteration of a loop that ends before the step: all but its last backward pass are wiped."""
+    depth = len(step.loops)
+    for clear in (each for each in all_clears if each.order < step.order and clears(each, step)):
+        nest = clear.loops
+        if [loop.key for loop in nest[:depth]] != [loop.key for loop in step.loops] or len(nest) != depth + 1:
+            continue
+        if not _goes_over_batches(program, nest[-1]) or extra_guards(clear, step) or extra_guards(step, clear):
+            continue
+        inside = [event for event in program.within(Backward, nest) if event.order > clear.order]
+        if not inside or any(True for _ in program.within(Step, nest)) or _are_used(program, nest, clear, step):
+            continue
+        if any(event.order < clear.order for event in program.within(Backward, nest)):
+            continue
+        if any(inside[-1].order < event.order < step.order for event in program.within(Backward, step.loops)):
+            continue  # the step applies what comes after the loop
+        report(
+            clear.site,
+            "This resets the gradients in every iteration of the inner loop, but the optimizer steps only after it: "
+            "of all its backward passes the last one alone {is} applied. Reset before the loop.",
+            because=[
+                nest[-1].trace,
+                start(clear.site, "the gradients are reset here, in every iteration"),
+                inside[-1].trace,
+                step.trace,
+            ],
+        )
+
+
+def _goes_over_batches(program: Program, loop: Loop) -> bool:
+    """Whether the iterations of a loop are batches, parts of one or a number of them, more than a single one."""
+    cases = loop.bound.cases if loop.bound is not None else ()
+    if any(isinstance(case, Const) and isinstance(case.value, int) and case.value <= 1 for case in cases):
+        return False
+    return loop.kind in {"data", "range"} or (loop.kind == "other" and goes_over_parts(program, loop))
+
+
+def _are_used(program: Program, nest: tuple[Loop, ...], clear: Clear, step: Step) -> bool:
+    """Whether the gradients of one iteration are read in it, by code that is seen or by a call that is not."""
+    if any(True for _ in program.within(GradientRead, nest)):
+        return True
+    ours = step.modules | clear.modules | frozenset(each for each in (step.optimizer,) if each is not None)
+    return any(event.how == "call" and event.objects & ours for event in program.within(Escape, nest))
 
 
 def _wrong_object(program: Program, report: Report, step: Step, mine: list[Clear], backwards: list[Backward]) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from analyzer.engine.data_events import LoaderMade, Saved
+from analyzer.engine.data_events import LoaderMade, Saved, SavedOnce
 from analyzer.engine.loading import loading
 from analyzer.engine.program import Program
-from analyzer.engine.selection import decided_by, split_of
+from analyzer.engine.selection import decided_by, keeps_best, split_of, validating
 from analyzer.engine.trace import Gap, start
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
@@ -59,9 +59,20 @@ class SelectedOnTestSet(Rule):
             split == "val" or (split == "part" and loader not in loading(program).trains)
             for loader, split in splits.items()
         )
-        if not (has_other or "train" in splits.values()):
+        if not (has_other or {"train", "part"} & set(splits.values())):
             return
-        for saved in program.of(Saved):
+        callback = keeps_best(program)
+        for event in validating(program) if callback is not None else ():
+            if callback is not None and splits.get(event.loader) == "test":
+                report(
+                    event.site,
+                    "The framework validates on the official test split and keeps what scores best there: the test "
+                    f"score {{is}} no longer an estimate. {_ADVICE[has_other]}",
+                    because=[event.trace, start(callback, "the best score is kept")],
+                    gaps=[Gap.CONVENTION],
+                    severity=None if has_other else Severity.NOTE,
+                )
+        for saved in (*program.of(Saved), *program.of(SavedOnce)):
             for guard in saved.guards:
                 loaders = decided_by(program, guard)
                 if loaders and all(splits.get(loader) == "test" for loader in loaders):

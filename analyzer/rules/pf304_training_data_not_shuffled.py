@@ -31,6 +31,11 @@ _READS = re.compile("load|open|read|decode|fetch|get")
 _DRAWS = {"randn", "rand", "randint", "zeros", "ones", "randn_like", "rand_like", "normal", "uniform"}
 
 
+_KEEPERS = frozenset(["Accelerator"])
+"""Who shards a loader without shuffling it: `accelerator.prepare` and `fabric.setup_dataloaders` keep a sequential
+order (accelerate `prepare_data_loader`; lightning.fabric `_get_distributed_sampler`)."""
+
+
 class TrainingDataNotShuffled(Rule):
     """The training data comes in the same order in every epoch.
 
@@ -72,7 +77,7 @@ class TrainingDataNotShuffled(Rule):
             if why is None or training is None or not _is_trained(program, training):
                 continue
             kind = dataset_kind(program, made.argument("dataset"))
-            is_taken = known.is_handed_over(made) and made.loader not in known.fitted
+            is_taken = known.is_handed_over(made, but_by=_KEEPERS) and made.loader not in known.fitted
             if kind == "iterable" or is_taken or _is_noise(program, made.argument("dataset")):
                 continue
             shuffles = _shuffles(program) if shuffles is None else shuffles

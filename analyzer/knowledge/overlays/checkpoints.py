@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from analyzer.engine import weights
 from analyzer.engine.calls import Calls
-from analyzer.engine.data_events import DeviceChosen, GpuUsed, Read, ReadAt, Restored, Saved, reads_in
+from analyzer.engine.data_events import DeviceChosen, GpuUsed, Read, ReadAt, Restored, Saved, SavedOnce, reads_in
 from analyzer.engine.device_events import ModuleMoved
 from analyzer.engine.devices import HOST, named_device
 from analyzer.engine.machine import Args
@@ -142,6 +142,12 @@ def saved_pretrained(machine: Calls, receiver: Value, args: Args, at: int, state
     machine.emit(Saved, at, trace, callee="save_pretrained", file_at=file.at if file else None)
 
 
+def saved_once(machine: Calls, receiver: Value, args: Args, at: int, state: State, result: Value) -> None:
+    """``accelerator.save(weights, file)``, which asks for the rank itself."""
+    if machine.receiver_kind(receiver) == "Accelerator":
+        machine.emit(SavedOnce, at, start(machine.site(at), "written here"))
+
+
 FUNCTIONS = {"torch.load": load, "torch.device": device}
 OBSERVERS = {
     "torch.save": _saved("torch.save", 1, "f"),
@@ -150,4 +156,10 @@ OBSERVERS = {
     "torch.set_default_tensor_type": tensors_on_gpu,
     "torch.set_default_device": tensors_on_gpu,
 }
-METHOD_OBSERVERS = {"load_state_dict": restored, "to": moved, "cuda": moved_to_gpu, "save_pretrained": saved_pretrained}
+METHOD_OBSERVERS = {
+    "load_state_dict": restored,
+    "to": moved,
+    "cuda": moved_to_gpu,
+    "save_pretrained": saved_pretrained,
+    **dict.fromkeys(("save", "save_state", "save_model"), saved_once),
+}

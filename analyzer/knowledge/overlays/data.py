@@ -45,6 +45,10 @@ LOADER_PARAMS = (
 """torch docs, torch.utils.data.DataLoader: the positional parameters in order; the others are keyword-only."""
 
 
+PARTS = ("torch.utils.data.random_split", "torch.utils.data.Subset", "torch.utils.data.dataset.Subset")
+"""What gives parts of the dataset that is their first argument."""
+
+
 def named(args: Args, params: tuple[str, ...]) -> tuple[tuple[str, Value], ...]:
     """Arguments by the names of their parameters."""
     return (*zip(params, args.positional, strict=False), *args.keywords.items())
@@ -76,10 +80,14 @@ def loader_made(machine: Calls, args: Args, at: int, state: State, result: Value
 def _generators(
     machine: Calls, dataset: Value | None, state: State, depth: int = 1
 ) -> tuple[tuple[str, ObjectId, ObjectId], ...]:
-    """The generators of random numbers among the attributes of a dataset of the repository, and of its transforms."""
+    """The generators of random numbers among the attributes of a dataset of the repository, and of its transforms; a
+    part of it draws with them too."""
     found: list[tuple[str, ObjectId, ObjectId]] = []
     for case in dataset.cases if dataset is not None else ():
-        if isinstance(case, Ref) and machine.obj(case).cls is not None:
+        if isinstance(case, Ref) and machine.obj(case).name in PARTS:
+            for _, whole in machine.obj(case).arguments[:1]:
+                found += _generators(machine, whole, state, depth)
+        elif isinstance(case, Ref) and machine.obj(case).cls is not None:
             for name, value in state.fields(case.obj):
                 for held in value.cases:
                     if isinstance(held, Ref) and machine.obj(held).kind == "Generator":
@@ -171,10 +179,13 @@ def fitted(machine: Calls, receiver: Value, args: Args, at: int, state: State, r
     """``trainer.fit(model, train_loader)`` of Lightning."""
     handed_over(machine, receiver, args, at, state, result)
     given = args.at(1, "train_dataloaders") or args.keywords.get("train_dataloader")
+    others = args.at(2, "val_dataloaders") or args.keywords.get("val_dataloader")
     model = args.at(0, "model")
     loaders = [case.obj for case in given.cases if isinstance(case, Ref)] if given is not None else []
     if loaders and all(machine.objects[obj].kind == "Loader" for obj in loaders) and model and machine.is_module(model):
-        machine.emit(Fitted, at, start(machine.site(at), "a framework trains on it"), loaders=frozenset(loaders))
+        validates = frozenset(case.obj for case in others.cases if isinstance(case, Ref)) if others else frozenset()
+        trace = start(machine.site(at), "a framework trains on it")
+        machine.emit(Fitted, at, trace, loaders=frozenset(loaders), validates=validates)
 
 
 def split_by_rank(machine: Calls, receiver: Value, args: Args, at: int, state: State, result: Value) -> None:
