@@ -18,6 +18,9 @@ from analyzer.rules.item_draws import without_workers
 from analyzer.syntax import ir
 from analyzer.syntax.scope import dotted, walk
 
+_PICKS = {"sample": 1, "choice": 1, "choices": 1, "randint": 2, "randrange": 2}
+"""Draws of a few things, and how many arguments come before how many."""
+_FEW = 32
 _ENTRY_WORDS = re.compile(r"seed|main|train|run|set_?up|init|reproduc|determin", re.IGNORECASE)
 _FILE_WORDS = re.compile(r"\bexists\b|\bis_file\b|\bisfile\b")
 _PUTS_BACK = ("set_state", "setstate", "set_rng_state")
@@ -191,7 +194,23 @@ def _that_matter(program: Program, sites: list[Site], stream: str, trains: Step 
     sites = [
         site for site in sites if site not in once and not _makes_seed(program, site) and not _is_in_text(program, site)
     ]
-    return [site for site in sites if not is_only_plotted(program, site)]
+    return [site for site in sites if not is_only_plotted(program, site) and not _is_a_look(program, site)]
+
+
+def _is_a_look(program: Program, site: Site) -> bool:
+    """Whether a cell of a notebook picks one thing, or a handful as its text says, outside of functions and of what
+    trains: to look at it."""
+    if not site.path.endswith(".ipynb") or program.function_around(site) is not None:
+        return False
+    node = words(program).node(site)
+    name = (dotted(node.callee) or "").rpartition(".")[2] if isinstance(node, ir.Call) else ""
+    if not isinstance(node, ir.Call) or name not in _PICKS:
+        return False
+    if any(program.within(Step, event.loops) for event in program.of(Drawn) if event.site == site and event.loops):
+        return False
+    counts = [arg.value for arg in node.args if arg.keyword in {"k", "size"}]
+    counts += [arg.value for arg in node.args[_PICKS[name] :] if not arg.keyword]
+    return all(isinstance(each, ir.Constant) and isinstance(each.value, int) and each.value <= _FEW for each in counts)
 
 
 def _makes_seed(program: Program, site: Site) -> bool:

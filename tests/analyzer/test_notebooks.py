@@ -214,3 +214,31 @@ def test_any_cells_are_read_and_every_position_is_found_again(
             rest, _ = _scanstring(found.raw, row.cell.raw_offset(found.raw, index))  # to the end of its JSON string
             assert rest
             assert text.startswith(rest, index)
+
+
+SEEDED = """import random, torch
+torch.manual_seed(0)
+model = torch.nn.Linear(4, 2)
+opt = torch.optim.SGD(model.parameters(), lr=0.1)
+images = load()
+{before}
+for step in range(10):
+    opt.zero_grad()
+    loss = model(images[{index}]).mean()
+    loss.backward()
+    opt.step()"""
+
+
+@pytest.mark.parametrize(
+    ("before", "index", "is_found"),
+    [
+        ("shown = random.sample(images, k=9)\nprint([each.shape for each in shown])", "step", False),
+        ("one = random.choice(images)\nprint(one.shape)", "step", False),
+        ("kept = random.sample(images, k=len(images) // 2)\nimages = kept", "step", True),
+        ("random.shuffle(images)", "step", True),
+        ("", "random.randrange(100)", True),
+    ],
+)
+def test_a_handful_drawn_in_a_cell_is_to_look_at(before: str, index: str, is_found: bool) -> None:
+    found = report(notebook([code(SEEDED.format(before=before, index=index))])).findings
+    assert ("PF206" in {item.rule for item in found}) is is_found
