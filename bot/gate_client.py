@@ -13,11 +13,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from bot.core.gate import Check, check_from_json
 from bot.errors import InputError, Unavailable
 from bot.redact import redact
+
+if TYPE_CHECKING:
+    import requests
 
 _TIMEOUT = 20
 _ADDRESS = re.compile(r"(?:[\w.+-]+@[^:/]+:|[a-z+]+://(?:[^@/]+@)?[^/]+/)(?P<name>[\w.\-]+/[\w.\-]+?)(?:\.git)?/?")
@@ -40,6 +44,17 @@ def check_of_commit(repository: str, sha: str, environment: Mapping[str, str]) -
     """The check of a commit. Raises `InputError`, `Refused` and `Unavailable`: then nothing may run."""
     server = environment.get("PREFLIGHT_GATE_URL", "").strip()
     return _from_server(server, repository, sha, environment) if server else _from_github(repository, sha, environment)
+
+
+def _why(answer: requests.Response) -> str:
+    """What a refusal of the server means to the person at the gate."""
+    if answer.status_code == 401:
+        return "it does not know this token (PREFLIGHT_GATE_TOKEN), or the token has expired"
+    try:
+        return redact(str(answer.json()["message"]))[:300]
+    except (ValueError, KeyError, TypeError):  # not the gate's own words
+        is_absent = answer.status_code == 404
+        return "it has no gate: PREFLIGHT_GATE_TOKENS_FILE is not set there" if is_absent else redact(answer.text)[:300]
 
 
 def _from_server(server: str, repository: str, sha: str, environment: Mapping[str, str]) -> Check:
@@ -67,7 +82,7 @@ def _from_server(server: str, repository: str, sha: str, environment: Mapping[st
     except requests.RequestException as error:
         raise Unavailable(f"no answer from the Preflight server ({type(error).__name__})") from None
     if answer.status_code != 200:
-        raise InputError(f"the Preflight server answered {answer.status_code}: {redact(answer.text)[:300]}")
+        raise InputError(f"the Preflight server answered {answer.status_code}: {_why(answer)}")
     return check_from_json(document)
 
 
