@@ -77,7 +77,7 @@ def test_what_fits_nothing_says_so_and_what_would_help() -> None:
 
 
 def test_fits_is_a_table_with_price_region_and_date() -> None:
-    said = ask("fits", "run.slurm", "verda")
+    said = ask("fits", "run.slurm", "oci")
     assert "largest micro-batch" in said
     assert "**`run.slurm`**" in said
     assert re.search(r"\| \d+\.\d\d \| [^|]+, (\d{4}-\d\d-\d\d|date not stated) \|", said)
