@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from analyzer.engine.loading import RANK_WORDS
+from analyzer.engine.loading import DEVICE_NAMES, RANK_WORDS
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Site
 from analyzer.engine.words import spelled, words
@@ -22,6 +22,7 @@ _PUTS_TOGETHER = re.compile(
     re.IGNORECASE,
 )
 """Names of what merges the parts of ranks. They only ever hush."""
+_WRITES = re.compile(r"save|dump|write|to_csv|open")
 _FILLS = {"append", "extend", "update", "add", "add_batch", "add_all", "process"}
 _MERGES_ITSELF = ("torchmetrics", "torcheval", "pytorch_lightning", "lightning", "ignite", "monai")
 _KNOWN = {
@@ -88,11 +89,18 @@ def _first_use(body: ir.Block, loop: ir.For, filled: set[str]) -> tuple[ir.Expr,
     for node in walk(body, False):
         for value in _values(node) if isinstance(node, ir.Stmt) and node.at > end else ():
             said = spelled(value)
-            if RANK_WORDS.search(said) and not isinstance(node, ir.If):
+            if not isinstance(node, ir.If) and (RANK_WORDS.search(said) or _is_file_by_device(value)):
                 return None  # every rank writes a part of its own
             if names := filled & set(_names(value)):
                 found.append((value, names))
     return min(found, key=lambda each: each[0].at, default=None)
+
+
+def _is_file_by_device(value: ir.Expr) -> bool:
+    """``torch.save(scores, f"scores_{gpu}.pt")``: each process has a device, so that its number names the process."""
+    calls = [each for each in walk((value,), False) if isinstance(each, ir.Call)]
+    writes = any(_WRITES.search((dotted(call.callee) or "").rpartition(".")[2]) for call in calls)
+    return writes and bool(DEVICE_NAMES.search(spelled(value)))
 
 
 def _values(node: ir.Stmt) -> Iterator[ir.Expr]:

@@ -25,6 +25,8 @@ RANK_WORDS = re.compile(
     re.IGNORECASE,
 )
 """Names that speak of the rank. They only ever hush a rule."""
+DEVICE_NAMES = re.compile(r"(?<![a-z'])(?:gpu|gpu_?id|device_?id|cuda_?id|pid)(?![a-z])")
+"""Names of a number that a process of several has for itself, in the name of a file. They only ever hush a rule."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -256,7 +256,17 @@ class Program(Interpreter):
         """Whether an event was reached through an entry that another file of the tree names, beside these words: its
         caller, which was not seen, may do what they say."""
         name = self.entries.get(event.calls[0]) if event.calls else None
+        if name == "__call__":  # said by no caller, who makes an instance
+            name = self.class_around(event.calls[0]) or name
         return name is not None and any(self.project.naming(name, event.calls[0].path, words))
+
+    def class_around(self, site: Site) -> str:
+        """The name of the class that a method stands in."""
+        unit = self.sources.unit(site.path)
+        for node in walk(unit.body, into_functions=False) if unit is not None else ():
+            if isinstance(node, ir.ClassDef) and any(getattr(each, "at", None) == site.at for each in node.body):
+                return node.name
+        return ""
 
     def is_called_without_grad(self, event: Event) -> bool:
         """Whether an event was reached through an entry that another file of the tree names, where gradients are

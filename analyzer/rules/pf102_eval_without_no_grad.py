@@ -222,9 +222,13 @@ def _remark(program: Program, at: Site) -> str:
 
 
 def _is_old(program: Program, at: Site) -> bool:
-    """Whether the file can only run on a PyTorch that heeds ``volatile=True``: it reads losses as ``loss.data[0]``."""
+    """Whether the file makes volatile inputs, in a tree that can only run on a PyTorch that heeds them: losses are read
+    as ``loss.data[0]``."""
     source = program.project.read(at.path) or b""
-    return _VOLATILE.search(source) is not None and _LOSS_DATA.search(source) is not None
+    is_volatile = _VOLATILE.search(source) is not None
+    return is_volatile and (
+        _LOSS_DATA.search(source) is not None or any(program.project.naming("data", "", _LOSS_DATA))
+    )
 
 
 def _message(text: str, is_eval: bool, more: list[str]) -> str:

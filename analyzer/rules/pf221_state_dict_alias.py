@@ -65,7 +65,16 @@ class StateDictAlias(Rule):
         for kept in program.of(WeightsKept):
             site, load = program.objects[kept.weights].trace.site, loads.get(kept.place)
             if load is not None and site not in done and load.function != kept.function:
-                _report(program, report, kept.weights, [load.trace], [Gap.CONVENTION])
+                gap = Gap.UNSEEN if _is_result(program, kept) else Gap.CONVENTION
+                _report(program, report, kept.weights, [load.trace], [gap])
+
+
+def _is_result(program: Program, kept: WeightsKept) -> bool:
+    """Whether the same call has trained the module before it keeps the weights, whatever their score: they are what the
+    training gave, and are handed on."""
+    around = len(kept.calls)
+    trained = any(step.order < kept.order and step.calls[:around] == kept.calls for step in program.of(Step))
+    return trained and not _is_best(program, kept)
 
 
 _USES = {
@@ -92,7 +101,7 @@ def _check_named(program: Program, report: Report, named: ModuleNamed) -> None:
     )
 
 
-def _is_best(program: Program, named: ModuleNamed) -> bool:
+def _is_best(program: Program, named: ModuleNamed | WeightsKept) -> bool:
     """Whether the condition around it compares."""
     tests = [words(program).node(guard.site) for guard in named.guards]
     nodes = (part for test in tests if isinstance(test, ir.If) for part in walk((test.test,), False))

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from analyzer.engine.data_events import Saved, Sharded
 from analyzer.engine.events import Backward, Event, Guard, Step
-from analyzer.engine.loading import RANK_WORDS, loading
+from analyzer.engine.loading import DEVICE_NAMES, RANK_WORDS, loading
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap, Site
 from analyzer.engine.words import spelled, words
@@ -126,7 +126,8 @@ def _asked(program: Program, guard: Guard) -> Iterator[Iterable[str]]:
 
 def _is_by_rank(program: Program, event: Saved) -> bool:
     """Whether the file is named after the rank, or the function is for one rank only."""
-    if event.file_at is not None and RANK_WORDS.search(_named(program, Site(event.site.path, event.file_at))):
+    named = _named(program, Site(event.site.path, event.file_at)) if event.file_at is not None else ""
+    if RANK_WORDS.search(named) or DEVICE_NAMES.search(named):
         return True
     node = words(program).node(event.function) if event.function is not None else None
     decorators = node.decorators if isinstance(node, ir.FunctionDef) else ()

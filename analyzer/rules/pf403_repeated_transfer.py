@@ -8,10 +8,11 @@ from analyzer.engine.device_events import ModuleMoved, Transfer
 from analyzer.engine.events import Backward, Forward, Loop
 from analyzer.engine.program import Program, nest_key
 from analyzer.engine.trace import Gap, start
+from analyzer.engine.words import words
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
 from analyzer.syntax import ir
-from analyzer.syntax.scope import dotted, walk
+from analyzer.syntax.scope import dotted, target_names, walk
 
 _WRITTEN_DOWN = re.compile(
     r"(torch\.)?(tensor|as_tensor|FloatTensor|LongTensor)\((?=.*\d)[\s\d.,eE+\-\[\]()]*(, *dtype=[\w.]+)?\)"
@@ -71,6 +72,8 @@ class RepeatedTransfer(Rule):
             loops = _repeated_over(program, transfer, running)
             is_table = not transfer.loops and transfer.in_pass and _is_made_elsewhere(program, transfer)
             if not (loops or is_table) or _changes(program, transfer, loops) or _is_yielded(program, transfer):
+                continue
+            if _is_another_item(program, transfer):
                 continue
             made = start(transfer.made_at, "made in the host's memory here, once")
             report(
@@ -157,6 +160,17 @@ def _is_yielded(program: Program, transfer: Transfer) -> bool:
     if made is None or made is program.function_around(transfer.site):
         return False
     return any(isinstance(node, ir.Yield) for node in walk(made.body, False))
+
+
+def _is_another_item(program: Program, transfer: Transfer) -> bool:
+    """``batches[i].to(device)``: whether a loop around counts the items of a container, one for each iteration."""
+    node = words(program).node(transfer.site)
+    moved = node.callee.value if isinstance(node, ir.Call) and isinstance(node.callee, ir.Attribute) else None
+    if not isinstance(moved, ir.Subscript):
+        return False
+    read = {part.id for part in walk((moved.index,), False) if isinstance(part, ir.Name)}
+    around = [program.statement_of(loop) for loop in transfer.loops]
+    return any(loop is not None and not read.isdisjoint(target_names(loop.target)) for loop in around)
 
 
 def _changes(program: Program, transfer: Transfer, loops: tuple[Loop, ...]) -> bool:
