@@ -163,12 +163,12 @@ def _is_yielded(program: Program, transfer: Transfer) -> bool:
 
 
 def _is_another_item(program: Program, transfer: Transfer) -> bool:
-    """``batches[i].to(device)``: whether a loop around counts the items of a container, one for each iteration."""
+    """``batches[i].to(device)``, ``for x in batches: x.to(device)``: whether a loop around gives one item of a container
+    for each iteration."""
     node = words(program).node(transfer.site)
     moved = node.callee.value if isinstance(node, ir.Call) and isinstance(node.callee, ir.Attribute) else None
-    if not isinstance(moved, ir.Subscript):
-        return False
-    read = {part.id for part in walk((moved.index,), False) if isinstance(part, ir.Name)}
+    given = moved.index if isinstance(moved, ir.Subscript) else moved if isinstance(moved, ir.Name) else None
+    read = {part.id for part in walk((given,), False) if isinstance(part, ir.Name)} if given is not None else set()
     around = [program.statement_of(loop) for loop in transfer.loops]
     return any(loop is not None and not read.isdisjoint(target_names(loop.target)) for loop in around)
 
