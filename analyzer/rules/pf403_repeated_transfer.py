@@ -163,12 +163,15 @@ def _is_yielded(program: Program, transfer: Transfer) -> bool:
 
 
 def _is_another_item(program: Program, transfer: Transfer) -> bool:
-    """``batches[i].to(device)``, ``for x in batches: x.to(device)``: whether a loop around gives one item of a container
+    """``batches[i].to(device)``, ``for x in batches: x.to(device)``: whether a loop gives one item of a container
     for each iteration."""
     node = words(program).node(transfer.site)
     moved = node.callee.value if isinstance(node, ir.Call) and isinstance(node.callee, ir.Attribute) else None
-    given = moved.index if isinstance(moved, ir.Subscript) else moved if isinstance(moved, ir.Name) else None
-    read = {part.id for part in walk((given,), False) if isinstance(part, ir.Name)} if given is not None else set()
+    if isinstance(moved, ir.Subscript):
+        moved = moved.index
+    elif not isinstance(moved, ir.Name):
+        return False
+    read = {part.id for part in walk((moved,), False) if isinstance(part, ir.Name)}
     around = [program.statement_of(loop) for loop in transfer.loops]
     return any(loop is not None and not read.isdisjoint(target_names(loop.target)) for loop in around)
 
