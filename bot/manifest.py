@@ -43,6 +43,8 @@ class Manifest:
         if parts.hostname.endswith("example.org"):
             raise InputError("--webhook-url: give the address of your receiver (example.org is a placeholder)")
         home = home_of(webhook_url)
+        if parts.path in {"", "/"}:
+            raise InputError(f"--webhook-url: the receiver takes deliveries at /webhook: {home}/webhook")
         return {
             **self.other,
             "name": name,

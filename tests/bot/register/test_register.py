@@ -153,6 +153,7 @@ def test_githubs_addresses() -> None:
         ("x" * 35, HOOK, "--name"),
         ("ok", "127.0.0.1/webhook", "--webhook-url"),
         ("ok", "https://preflight.example.org/webhook", "placeholder"),
+        ("ok", "https://bots.lab.example/", "at /webhook: https://bots.lab.example/webhook"),
     ],
 )
 def test_what_github_would_refuse_is_said_first(name: str, hook: str, words: str) -> None:
