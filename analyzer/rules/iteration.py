@@ -17,9 +17,17 @@ def nest_of(event: Event) -> tuple[Loop, ...]:
     return loops
 
 
-def in_one_iteration(one: Event, other: Event) -> bool:
-    """Whether two events are at home in the same innermost loop."""
-    return [loop.key for loop in nest_of(one)] == [loop.key for loop in nest_of(other)]
+def in_one_iteration(program: Program, one: Event, other: Event) -> bool:
+    """Whether two events are at home in the same innermost loop; where there is none, in the same run: what was read
+    without its callers (the methods of a trainer) says nothing of the order in which these call it."""
+    nest = [loop.key for loop in nest_of(one)]
+    return nest == [loop.key for loop in nest_of(other)] and (bool(nest) or is_one_run(program, one, other))
+
+
+def is_one_run(program: Program, one: Event, other: Event) -> bool:
+    """Whether the same entry, or the body of the file, does both."""
+    entries = {event.calls[0] if event.calls and event.calls[0] in program.entries else None for event in (one, other)}
+    return len(entries) == 1
 
 
 def exclude(one: Event, other: Event) -> bool:

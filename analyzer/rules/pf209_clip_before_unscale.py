@@ -109,7 +109,7 @@ def _fix(program: Program, clip: Clip, scaler: ObjectId) -> DraftFix | None:
         if step.scaler == scaler and step.order > clip.order and step.function == clip.function:
             line, name = program.sources.line_of(clip.site), program.sources.called_on(step.site)
             optimizer = program.sources.argument_text(step.site)
-            if line is None or name is None or optimizer is None or not in_one_iteration(step, clip):
+            if line is None or name is None or optimizer is None or not in_one_iteration(program, step, clip):
                 return None
             edit = InsertStatement("before", line, f"{name}.unscale_({optimizer})")
             return DraftFix("Unscale the gradients before clipping", "unsafe", (edit,))

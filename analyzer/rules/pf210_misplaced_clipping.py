@@ -51,8 +51,9 @@ class MisplacedClipping(Rule):
         """Each clip against the steps and backward passes of its iteration."""
         clips = list(program.of(Clip))
         for clip in clips:
-            steps = [step for step in program.of(Step) if in_one_iteration(step, clip) and not exclude(step, clip)]
-            passes = [event for event in program.of(Backward) if in_one_iteration(event, clip)]
+            steps = [step for step in program.of(Step) if in_one_iteration(program, step, clip)]
+            steps = [step for step in steps if not exclude(step, clip)]
+            passes = [event for event in program.of(Backward) if in_one_iteration(program, event, clip)]
             passes = [event for event in passes if not exclude(event, clip)]
             if not passes:
                 continue
@@ -112,7 +113,7 @@ def _each_micro_batch(program: Program, report: Report, clip: Clip, steps: list[
                 continue
             free = [event for event in passes if not any(guard in event.guards for guard in both)]
             own = [event for event in passes if periodic in event.guards and event.order < step.order]
-            resets = [event for event in program.of(Clear) if in_one_iteration(event, step)]
+            resets = [event for event in program.of(Clear) if in_one_iteration(program, event, step)]
             if not free or own or free[0].order > clip.order or not any(periodic in reset.guards for reset in resets):
                 continue
             report(

@@ -94,7 +94,7 @@ def _known(schedules: list[SchedulerStep]) -> list[SchedulerStep]:
 
 def _too_often(program: Program, report: Report, event: SchedulerStep, steps: list[Step]) -> None:
     """Stepped with every batch, built for epochs."""
-    beside = [step for step in steps if in_one_iteration(step, event) and not exclude(step, event)]
+    beside = [step for step in steps if in_one_iteration(program, step, event) and not exclude(step, event)]
     if not beside or event.given is not None or all(extra_guards(event, step) for step in beside):
         return
     if nest_of(event)[-1:] and nest_of(event)[-1].kind == "range" and len(nest_of(event)) == 1:
@@ -152,7 +152,7 @@ def _too_seldom(program: Program, report: Report, event: SchedulerStep, steps: l
     """Stepped once per epoch, built for batches."""
     nest, made = event.loops, program.objects[event.scheduler]
     inside = [step for step in steps if len(nest_of(step)) > len(nest) and _keys(step)[: len(nest)] == _keys(event)]
-    beside = any(in_one_iteration(step, event) for step in steps)
+    beside = any(in_one_iteration(program, step, event) for step in steps)
     if not nest or not inside or beside or event.given is not None or nest[-1].kind == "framework":
         return
     if nest[-1].kind == "data":  # the loop around is over batches itself: the inner one is over parts of them

@@ -68,8 +68,8 @@ class MisplacedZeroGrad(Rule):
             return
         backwards, steps = list(program.of(Backward)), list(program.of(Step))
         for step in steps:
-            mine = [clear for clear in all_clears if in_one_iteration(clear, step)]
-            ours = [backward for backward in backwards if in_one_iteration(backward, step)]
+            mine = [clear for clear in all_clears if in_one_iteration(program, clear, step)]
+            ours = [backward for backward in backwards if in_one_iteration(program, backward, step)]
             _wiped(program, report, step, mine, ours)
             _wiped_accumulation(program, report, step, mine, ours)
             _wrong_object(program, report, step, mine, ours)
@@ -107,7 +107,7 @@ def _wiped_accumulation(
     """zero_grad in every iteration, step in every n-th."""
     for periodic in (guard for guard in step.guards if guard.is_periodic):
         rest = [other for other in program.of(Step) if other.optimizer == step.optimizer and other is not step]
-        if any(in_one_iteration(other, step) and periodic not in other.guards for other in rest):
+        if any(in_one_iteration(program, other, step) and periodic not in other.guards for other in rest):
             continue
         own = [event for event in backwards if periodic in event.guards and event.order < step.order]
         free = [event for event in backwards if periodic not in event.guards and periodic.other not in event.guards]
@@ -208,7 +208,8 @@ def _is_for(program: Program, clear: Clear, step: Step, backwards: list[Backward
     """Whether a reset stands right before the backward pass that a step applies, while what it resets is not stepped
     any more in this iteration."""
     passes = [event for event in backwards if clear.order < event.order < step.order]
-    steps = [event for event in program.of(Step) if in_one_iteration(event, step) and event.order > clear.order]
+    steps = [event for event in program.of(Step) if in_one_iteration(program, event, step)]
+    steps = [event for event in steps if event.order > clear.order]
     if len(passes) != 1 or not steps or steps[0] is not step or any(exclude(clear, event) for event in (step, *passes)):
         return False
     return clear.optimizer is not None and all(event.optimizer != clear.optimizer for event in steps)

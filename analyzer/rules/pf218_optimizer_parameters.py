@@ -133,7 +133,8 @@ def _left_out(program: Program, report: Report, made: list[OptimizerMade]) -> No
         if module in program.followers or any(_is_twin(program, module, other) for other in held):
             continue
         backward = next((each for each in passes if forward.root in each.roots and each.order > forward.order), None)
-        step = next((s for s in steps if backward and in_one_iteration(s, backward) and s.order > backward.order), None)
+        after = [s for s in steps if backward and in_one_iteration(program, s, backward) and s.order > backward.order]
+        step = next(iter(after), None)
         if backward is None or step is None or len(backward.roots) >= MAX_ROOTS:
             continue
         seen.add(module)

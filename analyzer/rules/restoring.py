@@ -6,10 +6,11 @@ import itertools
 import re
 
 from analyzer.engine.data_events import Read, Restored, Saved
-from analyzer.engine.events import Backward, Event, Step
+from analyzer.engine.events import Backward, Step
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Site
 from analyzer.engine.words import spelled, words
+from analyzer.rules.iteration import is_one_run
 from analyzer.syntax import ir
 from analyzer.syntax.scope import dotted, target_names, walk
 
@@ -96,7 +97,7 @@ def was_saved_here(program: Program, read: Read) -> bool:
             file_named(program, each.site, each.file_at) == name
             and (each.function == read.function or not (is_local or _is_local(program, each.site, name)))
         )
-        or (_is_one_run(program, each, read) and bool(literals & _literals(program, each.site, each.file_at)))
+        or (is_one_run(program, each, read) and bool(literals & _literals(program, each.site, each.file_at)))
         for each in earlier
         if isinstance(each, Saved)
     )
@@ -117,12 +118,6 @@ def _literals(program: Program, site: Site, at: int | None) -> set[str]:
     parts = walk((ir.Evaluate(node.at, node),), True) if isinstance(node, ir.Expr) else ()
     texts = (part.value for part in parts if isinstance(part, ir.Constant) and isinstance(part.value, str))
     return {text for text in texts if len(text.strip("./_-")) >= _MIN_NAME}
-
-
-def _is_one_run(program: Program, one: Event, other: Event) -> bool:
-    """Whether the same entry, or the body of the file, does both."""
-    entries = {event.calls[0] if event.calls and event.calls[0] in program.entries else None for event in (one, other)}
-    return len(entries) == 1
 
 
 def _was_named(program: Program, read: Read) -> bool:
