@@ -25,6 +25,7 @@ _READABLE = {
     "attention": "attention implementation", "checkpointing": "gradient checkpointing", "lora_rank": "LoRA rank",
     "lora_targets": "modules with adapters", "facts": "model architecture", "sharding": "sharding",
     "offload": "offload", "grad_accum": "gradient accumulation", "quantization": "quantization",
+    "target_len": "length of what the decoder reads",
     "method": "training method", "image": "image size", "classes": "number of classes",
     "companions": "text encoders and other frozen models on the same GPU",
     "whole_gradients": "whether FSDP reduces every micro-batch's gradients, and wraps adapters alone",

@@ -34,7 +34,8 @@ Known reasons: the traced OPT has no dropout on attention maps; a CPU's attentio
 GPU's takes them (Llama 3, Mistral, Qwen), which the static model leaves open; fake tensors add a tied
 embedding's two gradients into a third tensor, where autograd adds real ones in place (Gemma, OPT);
 transformers' output object, which holds the 16-bit logits, is dropped before backward here; a tanh GELU
-written out works in fp32 under autocast, which adapters do not tell.
+written out, and a LayerNorm's result, are fp32 under autocast, which adapters do not tell (phi-2, BART, Whisper);
+a CPU's attention returns another layout than a GPU's, so Whisper copies its result (sdpa).
 """
 
 
@@ -137,6 +138,9 @@ def _setup(model: str, variant: Variant, layers: int, batch: int, seq: int) -> S
     if variant.method == "lora" and not variant.mixed:
         setup = replace(setup, adapter_copy=5)  # peft holds adapters in fp32, and nothing narrows what they read
     facts = setup.facts
+    if facts.decoder_layers:
+        facts = replace(facts, decoder_layers=layers, params=facts.embedding_params + facts.layer_params * 2 * layers)
+        return replace(setup, facts=replace(facts, layers=2 * layers), target_len=seq)
     params = facts.embedding_params + facts.layer_params * layers
     return replace(setup, facts=replace(facts, layers=layers, params=params))
 

@@ -36,6 +36,9 @@ def trace(
         tokens = torch.zeros(batch, seq, dtype=torch.long)
         is_classifier = case["classes"][1].endswith("Classification")
         labels = tokens[:, 0].clone() if is_classifier else tokens
+        read, source = ("input_ids", tokens)
+        if hasattr(model, "model") and model.main_input_name == "input_features":  # 30 seconds of sound
+            read, source = "input_features", torch.zeros(batch, model.config.num_mel_bins, 3000, dtype=model.dtype)
         gc.collect()
         found = {"load": live.now}
         for _ in range(STEPS):
@@ -44,7 +47,7 @@ def trace(
                 modes.enter_context(Cuda(is_mixed=bool(variant.mixed)))
                 if variant.mixed:
                     modes.enter_context(torch.autocast("cpu", _DTYPES[variant.mixed]))
-                loss = model(input_ids=tokens, labels=labels).loss
+                loss = model(**{read: source}, labels=labels).loss
             found |= {"forward end": live.now, "forward": live.peak}
             live.peak = live.now
             with Cuda(is_mixed=bool(variant.mixed)):
@@ -66,7 +69,7 @@ def _model(case: Mapping[str, Any], variant: Variant, layers: int) -> Any:
     assert facts is not None
     named = {key: value for key in _NAMES if (value := case.get("names", {}).get(key, key))}
     sizes = {named[key]: getattr(facts, fact) for key, fact in _NAMES.items() if key in named}
-    sizes |= case.get("extra", {}) | {named["num_hidden_layers"]: layers}
+    sizes |= case.get("extra", {}) | dict.fromkeys((named["num_hidden_layers"], *case.get("depths", ())), layers)
     config = getattr(transformers, case["classes"][0])(**sizes)
     config._attn_implementation = variant.attention
     config.use_cache = False
@@ -93,6 +96,7 @@ class _Adapted(torch.nn.Module):  # type: ignore[misc]
         super().__init__()
         weight = base.weight if hasattr(base, "in_features") else base.weight.t()  # GPT-2's Conv1D is transposed
         self.base = base
+        self.weight = base.weight  # T5 asks for its dtype
         self.down = torch.nn.Linear(weight.shape[1], RANK, bias=False, dtype=torch.float32)
         self.up = torch.nn.Linear(RANK, weight.shape[0], bias=False, dtype=torch.float32)
 

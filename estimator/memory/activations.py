@@ -63,14 +63,18 @@ def _copies_inputs(setup: Setup) -> bool:
     return setup.method in ("lora", "qlora") and setup.adapter_copy > 0
 
 
+def _norm(setup: Setup) -> float:
+    """Of one number: a fused LayerNorm keeps its input; RMSNorm written out in fp32 keeps the fp32 input and, where its
+    weight is trained, the normalised value."""
+    if not setup.facts.is_rms_norm or setup.is_compiled:
+        return float(setup.residual_bytes)
+    is_trained = not setup.is_frozen or setup.method == "adapter-v2"  # which trains norms as well
+    return 4.0 + ((4 if setup.residual_bytes == 4 else setup.compute_bytes) if is_trained else 0)
+
+
 def _norms(setup: Setup) -> tuple[float, float]:
-    """Norm inputs and what feeds the matmul behind: a fused LayerNorm keeps its input; RMSNorm written out in fp32
-    keeps the fp32 input and, where its weight is trained, the normalised value."""
-    facts, c, r = setup.facts, setup.compute_bytes, setup.residual_bytes
-    each = float(r)
-    if facts.is_rms_norm and not setup.is_compiled:
-        is_trained = not setup.is_frozen or setup.method == "adapter-v2"  # which trains norms as well
-        each = 4.0 + ((4 if r == 4 else c) if is_trained else 0)
+    """Norm inputs and what feeds the matmul behind."""
+    facts, c, r, each = setup.facts, setup.compute_bytes, setup.residual_bytes, _norm(setup)
     feeds = c * (min(facts.norms, 2) + _extra_copies(setup) if _keeps_inputs(setup) else not _copies_inputs(setup))
     total = facts.hidden * (facts.norms * each + feeds)
     if facts.has_qk_norm and not setup.is_compiled:
@@ -107,13 +111,31 @@ def _attention(setup: Setup) -> tuple[float, float]:
     if setup.attention != "eager":
         return streams + 4 * facts.heads / setup.tp, floor
     heads = facts.heads / setup.tp
+    return streams + heads * setup.seq_len * _probability(setup), floor + heads * setup.seq_len * c
+
+
+def _probability(setup: Setup) -> float:
+    """Bytes that eager attention keeps of one score."""
+    facts, c = setup.facts, setup.compute_bytes
     wide = 4 if setup.is_amp or facts.is_rms_norm else c  # autocast and Llama's code compute the softmax in fp32
-    probabilities = wide + (c if wide != c else 0.0) + (c if facts.caps_scores else 0.0)  # the tanh's result
+    each = wide + (c if wide != c else 0.0) + (c if facts.caps_scores else 0.0)  # the tanh's result
     if setup.keeps_scores:  # what the softmax read, in its precision
-        probabilities += wide
+        each += wide
     if facts.has_dropout:  # a mask; the result is the matmul's operand, a tensor of its own already where it was cast
-        probabilities += 1.0 + (c if wide == c else 0.0)
-    return streams + heads * setup.seq_len * probabilities, floor + heads * setup.seq_len * c
+        each += 1.0 + (c if wide == c else 0.0)
+    return each
+
+
+def _cross(setup: Setup) -> float:
+    """Of one decoder layer: its queries, and what it keeps of the encoder's result. Autocast casts that anew for keys
+    and for values."""
+    facts, c, source, target = setup.facts, setup.compute_bytes, setup.tokens, setup.target.tokens
+    kept = _norm(setup) * facts.hidden + c * 2 * facts.q_width / setup.tp
+    kept += c * facts.hidden if _keeps_inputs(setup) else 0
+    kept += facts.hidden if facts.has_dropout and not setup.is_compiled else 0
+    kept += facts.heads / setup.tp * (setup.seq_len * _probability(setup) if setup.attention == "eager" else 4)
+    copies = 2 * facts.hidden if setup.residual_bytes != c and _keeps_inputs(setup) else 0
+    return target * kept + source * c * (2 * facts.kv_width / setup.tp + copies)
 
 
 def _active_ffn(setup: Setup) -> int:
@@ -131,15 +153,16 @@ def _mlp(setup: Setup) -> tuple[float, float]:
     routed = 0.0
     if setup.facts.experts:  # rows gathered for each expert, and what it makes of them before its share is applied
         routed = c * setup.facts.experts_per_token * setup.facts.hidden * (1 + product) / setup.tp
-    if setup.facts.is_gated:
-        return c * width * (3 + product) + routed, 2 * c * width
-    if setup.facts.activation == "relu":  # its derivative reads its result, which is also the next matmul's input
-        return c * width, c * width
     is_written_out = setup.facts.activation == "gelu_new" and not setup.is_activation_fused
+    dropped = 1.0 if setup.facts.drops_ffn else 0.0  # a mask; the result is the next matmul's input in any case
+    if setup.facts.activation == "relu" and not setup.facts.is_gated:  # its derivative reads its result, the next input
+        return width * (c * (1 + product * dropped) + dropped), c * width
     written_out = 3.0 * c if is_written_out else 0.0
     if is_written_out and setup.residual_bytes != c:  # autocast computes the cube, and all that follows, in fp32
         written_out = 4.0 + 4.0 + 4.0
-    return width * (c * (1 + product) + written_out), c * width
+    if setup.facts.is_gated:
+        return width * (c * (3 + product) + written_out + dropped) + routed, 2 * c * width
+    return width * (c * (1 + product) + written_out + dropped), c * width
 
 
 def adapter_bytes(setup: Setup) -> float:
@@ -158,6 +181,17 @@ def adapter_bytes(setup: Setup) -> float:
     return setup.tokens * inputs * setup.adapter_copy / setup.tp
 
 
+def _cross_adapter_bytes(setup: Setup) -> float:
+    """What adapters of the attention from decoder to encoder keep: of queries and output the target's, of keys and
+    values the source's."""
+    if setup.method not in ("lora", "qlora"):
+        return 0.0
+    facts, is_wide = setup.facts, setup.lora_targets == "all-linear"
+    target = facts.hidden + (facts.q_width if is_wide else 0)
+    source = facts.hidden * (2 if is_wide else 1)
+    return (setup.target.tokens * target + setup.tokens * source) * setup.adapter_copy / setup.tp
+
+
 @dataclass(frozen=True, slots=True)
 class SavedActivations:
     """Bytes kept from forward to backward, and those of the layer that is being recomputed or run."""
@@ -173,6 +207,8 @@ def saved(setup: Setup) -> SavedActivations:
     """All layers of the fullest stage, with the micro-batches that a pipeline keeps in flight."""
     if setup.facts.pixel_net is not None:
         return _of_positions(setup, setup.facts.pixel_net)
+    if setup.target_len:
+        return _of_two_stacks(setup)
     one, layers = layer(setup), setup.stage_layers
     in_flight = min(setup.pp, setup.grad_accum) if setup.pp > 1 else 1
     full = one.saved + adapter_bytes(setup)
@@ -192,6 +228,33 @@ def saved(setup: Setup) -> SavedActivations:
         kept_floor=floor * max(layers - 1, 0),
         working=working,
         working_floor=working_floor,
+        formula=formula,
+    )
+
+
+def _of_two_stacks(setup: Setup) -> SavedActivations:
+    """An encoder over the source, and a decoder over the target that attends to the encoder's result."""
+    share = setup.stage_layers / setup.facts.layers
+    counts = (setup.facts.layers - setup.facts.decoder_layers, setup.facts.decoder_layers)
+    stacks = (layer(setup), layer(setup.target))
+    full = [
+        stacks[0].saved + adapter_bytes(setup),
+        stacks[1].saved + adapter_bytes(setup.target) + _cross(setup) + _cross_adapter_bytes(setup),
+    ]
+    kept, working = full, max(one.transient for one in stacks)
+    if setup.checkpointing != "none":
+        kept, working = [one.boundary for one in stacks], max(full)
+    per_token = setup.facts.hidden * (setup.residual_bytes + setup.compute_bytes)
+    total = sum(count * each for count, each in zip(counts, kept, strict=True)) * share
+    floor = sum(
+        count * (one.floor if kept is full else one.boundary) for count, one in zip(counts, stacks, strict=True)
+    )
+    formula = f"{counts[0]} layers x {setup.tokens:,} tokens and {counts[1]} x {setup.target.tokens:,}"
+    return SavedActivations(
+        kept=total + (setup.tokens + setup.target.tokens) * per_token,
+        kept_floor=floor * share / 2,
+        working=working,
+        working_floor=0.0,
         formula=formula,
     )
 

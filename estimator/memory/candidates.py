@@ -66,6 +66,10 @@ def choices(run: RunConfig, readings: tuple[ModelFacts, ...]) -> Choices:
         found["is_activation_fused"] = Choice(
             False, (False, True), is_even=True
         )  # transformers writes it out, others do not
+    if readings[0].kind == "encdec" and readings[0].is_rms_norm and not run.attention.is_known:
+        found["attention"] = replace(
+            undecided("eager", "sdpa", cheapest=("flash",)), is_even=True
+        )  # T5: sdpa since 2025
     likely = typical(found, "")
     found["whole_gradients"] = _accumulation(run, likely)
     found["loads_whole"] = _loading(run, likely, has_whole_gradients=found["whole_gradients"].is_even)
@@ -79,7 +83,9 @@ def _implementations(likely: Setup) -> Choices:
     is_grouped = likely.is_training and likely.attention == "sdpa" and facts.kv_width < facts.q_width
     is_four_bit = likely.is_training and (likely.quantization or "").startswith("nf4")
     undecided, settled = Choice(False, (False, True), is_even=True), fixed(False)
-    is_eager = likely.is_training and likely.attention == "eager" and facts.kind in ("decoder", "encoder", "vit")
+    is_eager = (
+        likely.is_training and likely.attention == "eager" and facts.kind in ("decoder", "encoder", "vit", "encdec")
+    )
     return {
         **({"keeps_scores": Choice(False, (False, True))} if is_eager else {}),
         "repeats_keys": undecided if is_grouped else settled,
@@ -97,6 +103,11 @@ def _gradients_kept(run: RunConfig, facts: ModelFacts, method: str) -> Choice:
     if facts.image_net is not None and facts.image_net.task != "classify":
         return Choice(True, (True, False))
     return Choice(False, (False, True), is_even=method == "full")
+
+
+def _widening(facts: ModelFacts) -> Choice:
+    """transformers' decoders cast 16-bit logits to fp32 (ForCausalLMLoss); its models of two stacks do not."""
+    return Choice(False, (False, True)) if facts.kind == "encdec" else Choice(True, (True, False))
 
 
 def _stepping(facts: ModelFacts) -> Choice:
@@ -187,7 +198,7 @@ def _numbers(run: RunConfig, is_training: bool, method: str, facts: ModelFacts) 
         "adapter_copy": Choice(3, (3, 5, 0)) if method in ("lora", "qlora") else fixed(0),
         "widens_adapters": Choice(True, (True, False), (False,)) if method in ("lora", "qlora") else fixed(False),
         "unties": Choice(False, (False, True)) if is_training and is_tied else fixed(False),
-        "widens_logits": Choice(True, (True, False)) if is_training else fixed(True),
+        "widens_logits": _widening(facts) if is_training else fixed(True),
         "shifts_logits": Choice(False, (False, True), is_even=True) if is_training else fixed(False),
         "prompt_share": Choice(0.0, (0.0, 1.0)) if run.max_context.is_known or not is_training else fixed(1.0),
     }

@@ -34,7 +34,21 @@ def extents(run: RunConfig, facts: ModelFacts, is_training: bool) -> Choices:
         length = Choice(run.max_context.value)
     else:
         length = choose(run.seq_len, length, length)
-    return {"micro_batch": choose(run.micro_batch, batch, batch), "seq_len": length}
+    found = {"micro_batch": choose(run.micro_batch, batch, batch), "seq_len": length}
+    return found | _targets(facts, length) if facts.kind == "encdec" else found
+
+
+_USUAL_TARGET = 128  # max_target_length of transformers' examples for summaries and translation
+
+
+def _targets(facts: ModelFacts, length: Choice) -> Choices:
+    """What a decoder reads beside its encoder: a run says one length. Of speech it is the text's, for the sound is
+    padded to what the encoder always reads."""
+    if facts.source_tokens:
+        target = length if length.is_open is False else undecided(_USUAL_TARGET, 448, cheapest=(16,))
+        return {"seq_len": fixed(facts.source_tokens), "target_len": target}
+    shorter = min(_USUAL_TARGET, length.typical)
+    return {"target_len": undecided(shorter, length.typical, cheapest=(min(16, shorter),))}
 
 
 def _image(run: RunConfig, net: images.ImageNet) -> Choices:

@@ -37,7 +37,7 @@ def forward_working_set(setup: Setup) -> Term:
 def last_logits(setup: Setup) -> Term:
     """Logits of the last position, and their fp32 copy."""
     total = setup.micro_batch * setup.facts.vocab * (setup.compute_bytes + 4)
-    if setup.facts.kind != "decoder":
+    if not setup.facts.has_head:
         total = 0
     return Term("logits", total, 0, f"{setup.micro_batch} x {setup.facts.vocab:,} x 6 B", "transformers generate")
 

@@ -100,7 +100,7 @@ def reserve_of(setup: Setup) -> Residual:
 
 def is_traced(setup: Setup) -> bool:
     """Whether ``reserved.csv`` has runs of its kind."""
-    return setup.is_training and setup.facts.kind in ("decoder", "encoder", "vit")
+    return setup.is_training and setup.facts.kind in ("decoder", "encoder", "vit", "encdec")
 
 
 def state_share(setup: Setup) -> float:

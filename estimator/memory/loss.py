@@ -15,7 +15,7 @@ def logits(setup: Setup) -> Term:
     )
     per_token += setup.compute_bytes if setup.facts.caps_scores and setup.is_training else 0  # the tanh's result
     total = _elements(setup) * per_token
-    formula = f"{setup.tokens:,} tokens x {setup.facts.vocab:,} x {per_token} B"
+    formula = f"{setup.target.tokens:,} tokens x {setup.facts.vocab:,} x {per_token} B"
     return Term("logits", int(total), 0, formula, "head output and its fp32 copy (transformers ForCausalLMLoss)")
 
 
@@ -24,7 +24,7 @@ def loss_backward(setup: Setup) -> Term:
     width = 4 if _is_widened(setup) else setup.compute_bytes
     per_token = 4 if setup.is_compiled else (2 + setup.shifts_logits) * width
     total = _elements(setup) * per_token
-    formula = f"{setup.tokens:,} tokens x {setup.facts.vocab:,} x {per_token} B"
+    formula = f"{setup.target.tokens:,} tokens x {setup.facts.vocab:,} x {per_token} B"
     return Term(
         "loss temporaries", int(total), 0, formula, "cross_entropy keeps log_softmax; its backward makes a gradient"
     )
@@ -37,7 +37,7 @@ def _is_widened(setup: Setup) -> bool:
 
 def _elements(setup: Setup) -> float:
     """Logits that exist at once."""
-    if setup.facts.kind != "decoder" or setup.loss_impl == "fused":
+    if not setup.facts.has_head or setup.loss_impl == "fused":
         return 0.0
     chunks = _CHUNKS if setup.loss_impl == "chunked" else 1
-    return setup.tokens * setup.facts.vocab / (setup.tp * chunks)
+    return setup.target.tokens * setup.facts.vocab / (setup.tp * chunks)

@@ -72,6 +72,7 @@ class Setup:
     architecture: str
     image: tuple[int, int] = (0, 0)  # height and width in pixels, of a network that reads images
     classes: int = 0  # that its loss tells apart
+    target_len: int = 0  # tokens of one sample that a decoder reads beside its encoder's `seq_len`
     companions: int = 0  # parameters of frozen 16-bit models beside it: text encoders, an autoencoder
 
     @property
@@ -129,6 +130,11 @@ class Setup:
         return self.micro_batch * max(self.seq_len // self.cp, 1)
 
     @property
+    def target(self) -> Setup:
+        """The run as the stack that makes the logits sees it: of an encoder and a decoder, the second."""
+        return replace(self, seq_len=self.target_len) if self.target_len else self
+
+    @property
     def stage_layers(self) -> int:
         """Layers of the largest pipeline stage."""
         return -(-self.facts.layers // self.pp)
@@ -148,7 +154,7 @@ class Setup:
     @property
     def head_params(self) -> int:
         """The matrix that makes logits; of a classifier, nothing worth counting."""
-        return self.facts.vocab * self.facts.hidden // self.tp if self.facts.kind == "decoder" else 0
+        return self.facts.vocab * self.facts.hidden // self.tp if self.facts.has_head else 0
 
     @property
     def device_params(self) -> int:

@@ -101,7 +101,7 @@ def gradients(setup: Setup) -> Term:
 def tied_gradient(setup: Setup) -> Term:
     """A matrix that is embedding and head gets two gradients: autograd holds the head's, the first of the backward
     pass, until the embedding's, the last, is there in full; then it adds them in place (InputBuffer::accumulate)."""
-    if not setup.facts.is_tied or setup.unties or setup.is_frozen or setup.is_gathered or setup.facts.kind != "decoder":
+    if not setup.facts.is_tied or setup.unties or setup.is_frozen or setup.is_gathered or not setup.facts.has_head:
         return Term("second gradient of the tied embedding", 0, 0, "embedding and head are two matrices", "")
     total = int(setup.embedding_params * setup.weight_bytes)
     formula = f"{setup.embedding_params:,} x {setup.weight_bytes:g} B"

@@ -70,10 +70,18 @@ class ModelFacts:
     pixel_net: pixels.PixelNet | None = None  # a diffusion network, counted by latent positions
     local: Pass | None = None  # a network of the repository, and what one sample's forward pass keeps of it
     frozen: int = 0  # parameters that need no gradient
+    decoder_layers: int = 0  # of the `layers`, where an encoder stands beside a decoder that attends to it
+    source_tokens: int = 0  # that the encoder always reads (Whisper)
+    drops_ffn: bool = False  # dropout between the activation and the second matmul
 
     def __hash__(self) -> int:
         """Over what tells models apart: readings are looked up by it many thousand times per suggestion."""
         return hash((self.id, self.params, self.layers, self.hidden, self.ffn, self.vocab, self.local))
+
+    @property
+    def has_head(self) -> bool:
+        """Whether a matrix makes logits over the vocabulary."""
+        return self.kind in ("decoder", "encdec")
 
     @property
     def q_width(self) -> int:
@@ -93,7 +101,7 @@ class ModelFacts:
     @property
     def embedding_params(self) -> int:
         """Token embedding, and the head where it is a matrix of its own."""
-        copies = 1 if self.is_tied or self.kind != "decoder" else 2
+        copies = 1 if self.is_tied or not self.has_head else 2
         return min(self.vocab * self.hidden * copies, self.params)
 
     @property
@@ -326,6 +334,7 @@ _PLAIN = {
     "keeps_fused": "",
     "caps_scores": "",
     "learned_positions": "",
+    "source_tokens": "",
 }
 """A family without a row of its own."""
 
@@ -335,7 +344,17 @@ def _families() -> _Table:
     return {
         row["family"]: row
         for row in rows(
-            "families", ("family", "kind", "norms", "stored_as", "keeps_fused", "caps_scores", "learned_positions")
+            "families",
+            (
+                "family",
+                "kind",
+                "norms",
+                "stored_as",
+                "keeps_fused",
+                "caps_scores",
+                "learned_positions",
+                "source_tokens",
+            ),
         )
     }
 
@@ -382,7 +401,9 @@ def _facts_as(row: dict[str, str], kind: str) -> ModelFacts | None:
         is_qkv_fused=family["is_qkv_fused"] == "True", keeps_fused=family["keeps_fused"] == "True",
         caps_scores=family["caps_scores"] == "True", has_learned_positions=family["learned_positions"] == "True",
         max_position=int(number(row, "max_position") or 0) or None, patch=_setting(row, "patch"),
-        image=_setting(row, "image"),
+        image=_setting(row, "image"), decoder_layers=_second_stack(row) if kind == "encdec" else 0,
+        source_tokens=_first_int(family["source_tokens"]),
+        drops_ffn=kind == "encdec" and bool(re.search("dropout_rate|activation_dropout", row["uses_dropout"])),
     ))  # fmt: skip
 
 
@@ -398,7 +419,7 @@ def _with_cache(attention: str, facts: ModelFacts) -> ModelFacts:
     is_hybrid = "linear_attention" in kinds or (window > 0 and "sliding_attention" in kinds)
     return replace(
         facts,
-        cached_layers=kinds.get("full_attention", 0) if is_hybrid else 0,
+        cached_layers=kinds.get("full_attention", 0) if is_hybrid else facts.decoder_layers,
         window_layers=kinds.get("sliding_attention", 0) if window else 0,
         window=window,
         latent=said("kv_lora") + said("qk_rope") if said("kv_lora") else 0,
@@ -410,6 +431,11 @@ def _depth(row: dict[str, str]) -> int:
     """Layers of a stack; of both stacks where there is an encoder beside the decoder."""
     stacks = [int(number) for number in re.findall(r"(?:enc|dec)_layers=(\d+)", row["enc_dec"])]
     return sum(stacks) if len(stacks) == 2 else _first_int(row["layers"])
+
+
+def _second_stack(row: dict[str, str]) -> int:
+    match = re.search(r"dec_layers=(\d+)", row["enc_dec"])
+    return int(match[1]) if match else 0
 
 
 def _setting(row: dict[str, str], name: str) -> int:

@@ -318,3 +318,31 @@ def test_whether_gradients_are_whole_is_open_only_where_fsdp_shards_them() -> No
     assert not offered(**fsdp, method="qlora")  # 4-bit storage and adapters cannot share a flat parameter
     assert not offered(sharding="zero3", num_gpus=2)
     assert not offered(sharding="fsdp", num_gpus=1)
+
+
+def test_a_decoder_beside_an_encoder_reads_fewer_tokens_and_both_are_counted() -> None:
+    one = setup(model="facebook/bart-large", seq_len=1024, precision="pure-bf16", attention="sdpa")
+    assert (one.seq_len, one.target_len, one.facts.layers, one.facts.decoder_layers) == (1024, 128, 24, 12)
+    alone = activations.layer(one).saved
+    kept = activations.saved(one).kept
+    longer = activations.saved(replace(one, target_len=1024)).kept
+    assert 12 * alone < kept < 2 * 12 * alone < longer
+    keys_and_values = 2 * one.facts.hidden * 2 * 1024  # of the encoder's result, for each decoder layer
+    assert longer > 2 * 12 * alone + 12 * keys_and_values
+
+
+def test_speech_is_padded_to_half_a_minute_whatever_the_text_is() -> None:
+    one = setup(model="openai/whisper-small", seq_len=200)
+    assert (one.seq_len, one.target_len) == (1500, 200)
+    found = estimate(run(model="openai/whisper-small", micro_batch=8, gpu="T4", precision="fp16"))
+    assert found.peak is not None
+    assert "resemble" not in found.model.source
+
+
+def test_a_dropout_inside_the_mlp_costs_its_mask() -> None:
+    one = setup(model="google-t5/t5-base", seq_len=512, precision="fp32")
+    assert one.facts.drops_ffn
+    more = (
+        activations.layer(one).saved - activations.layer(replace(one, facts=replace(one.facts, drops_ffn=False))).saved
+    )
+    assert more == one.tokens * one.facts.ffn * (1 + 4)  # and what it dropped from: the ReLU's result is another tensor
