@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -56,6 +57,10 @@ def run(args: argparse.Namespace) -> int:
             )
         )
     print(_shown(plan, args.format))
+    if snapshot.head_sha == snapshot.merge_base_sha:
+        print(
+            f"preflight review: {args.head} adds no commit to {args.base}: only commits are reviewed", file=sys.stderr
+        )
     return int(any(check.state in _WORSE_THAN[args.fail_on] for check in plan.checks))
 
 

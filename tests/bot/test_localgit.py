@@ -84,6 +84,8 @@ def test_the_command_prints_the_plan(repository: Path, capsys: pytest.CaptureFix
     assert run(["review", str(repository), "--base", "main", "--dry-run", "--format", "json"]) == 0
     plan = json.loads(capsys.readouterr().out)
     assert [check["name"] for check in plan["checks"]] == ["preflight/code", "preflight/memory"]
+    assert run(["review", str(repository), "--base", "feat"]) == 0
+    assert capsys.readouterr().err == "preflight review: HEAD adds no commit to feat: only commits are reviewed\n"
     assert run(["review", str(repository), "--base", "nope"]) == 2
     assert run(["review", str(repository / "nope"), "--base", "main"]) == 2
 
