@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from analyzer.engine import modes
 from analyzer.engine.events import Event
-from analyzer.engine.state import FALSE, State
+from analyzer.engine.state import FALSE, GRAD_OFF, State
 from analyzer.engine.trace import Trace, start
 from analyzer.engine.values import Const, ObjectId, Ref, Scalar, Tensor, Value, const, truth
 from analyzer.records import dataclass
@@ -33,6 +33,16 @@ class FrozenInTrain(Event):
     parts: frozenset[ObjectId]
     freeze: Trace
     switch: Trace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftInTrain(Event):
+    """A forward pass goes through a frozen network that minds the mode, that the text has made, and whose mode nothing
+    seen has set: the one it was made in."""
+
+    module: ObjectId
+    parts: frozenset[ObjectId]
+    freeze: Trace
 
 
 def asked(machine: Effects, subject: Value | None, wanted: Value | None, at: int, state: State) -> None:
@@ -91,11 +101,25 @@ def note(machine: Effects, ref: Ref, at: int, state: State) -> None:
         where, switch = said(state.get((part, SAID)), True), said(state.get((part, modes.FLAG)), False)
         if switch is None and state.get((part, modes.FLAG)) is None and machine.objects[part].born != "eval":
             switch = trained_by_framework(machine)
+        if where is not None and switch is None and part == ref.obj:
+            _note_left(machine, ref, where, at, state)
         if where is None or switch is None or not set(machine.frozen_under[where.site]) <= set(machine.guards):
             continue
         if modes.dependence(machine, Ref(part), state) == "yes":
             parts = machine.with_parts(frozenset({part}), state)
             machine.emit(FrozenInTrain, at, None, module=part, parts=parts, freeze=where, switch=switch)
+
+
+def _note_left(machine: Effects, ref: Ref, where: Trace, at: int, state: State) -> None:
+    """Has anything set the mode of a frozen network? It runs without gradients: a part of it may have been thawed by
+    a name that is not known."""
+    if state.flag(*GRAD_OFF) is not True:
+        return
+    parts = machine.with_parts(frozenset({ref.obj}), state)
+    if any(state.get((part, modes.FLAG)) is not None for part in parts) or machine.obj(ref).born:
+        return
+    if set(machine.frozen_under[where.site]) <= set(machine.guards) and modes.dependence(machine, ref, state) == "yes":
+        machine.emit(LeftInTrain, at, None, module=ref.obj, parts=parts, freeze=where)
 
 
 def trained_by_framework(machine: Machine) -> Trace | None:

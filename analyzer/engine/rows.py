@@ -209,8 +209,10 @@ class Rows(Effects):
             layers = [unseen_layers] if items is None else [
                 item.items[-1] if isinstance(item, Tuple) and item.items else item for item in items
             ]  # fmt: skip
-        for position, _ in reversed(args.unpacked):
-            layers.insert(position, unseen_layers)
+        for position, value in reversed(args.unpacked):
+            layer = union(self.element(case, 0, state) for case in value.cases)
+            is_known = all(isinstance(case, Ref) and self.obj(case).kind == "Module" for case in layer.cases)
+            layers.insert(position, layer if is_known else unseen_layers)
         return tuple((str(index), value) for index, value in enumerate(layers))
 
     def tensor_result(self, row: Row, inputs: tuple[Value, ...], at: int, state: State, args: Args) -> Value:

@@ -1,4 +1,5 @@
-"""The shape of a tensor, as far as broadcasting asks: ``column`` (N, 1), ``flat`` (N,), or nothing known.
+"""The shape of a tensor, as far as broadcasting asks: ``column`` (N, 1), ``flat`` (N,), or nothing known (``one more``:
+but a dimension of one was added, so that it picks one number of each row).
 
 Two such tensors of equal length broadcast to (N, N) where one number per sample was meant. Everything else about
 shapes is left alone: only what the text says (a layer with one output, ``view(-1)``, a list of numbers) gives a shape,
@@ -61,7 +62,7 @@ def after(name: str, args: Args, inputs: tuple[Value, ...], items: tuple[Value, 
         return _viewed(sizes)
     if last == "gather":
         index = args.keywords.get("index") or (rest[1] if len(rest) > 1 else None)
-        is_column = index is not None and shape_of(index) == "column"
+        is_column = index is not None and shape_of(index) in {"column", "one more"}
         return "column" if is_column or _is_column_index(args.node(len(args.positional) - 1, "index")) else ""
     if last in {"amax", "amin", "argmax", "argmin"}:
         return _largest(args, rest)
@@ -70,6 +71,16 @@ def after(name: str, args: Args, inputs: tuple[Value, ...], items: tuple[Value, 
     if last in {"squeeze", "unsqueeze", "squeeze_", "unsqueeze_"}:
         is_batch = before == "" and bool(inputs) and all(_is_given(case) for case in inputs[0].cases)
         dim = args.keywords.get("dim") or (rest[0] if rest else None)
+        is_last = is_number(dim, 1) or is_number(dim, -1)
+        if (
+            before == ""
+            and not is_batch
+            and last.startswith("un")
+            and is_last
+            and inputs
+            and all(map(is_given, inputs[0].cases))
+        ):
+            return "one more"
         return _squeezed(last.rstrip("_"), before or ("flat" if is_batch and last == "unsqueeze" else ""), dim)
     return ""
 
@@ -189,6 +200,10 @@ def after_operation(one: Value, two: Value) -> Shape:
         return "flat"  # with a reward or a mask of each sample, whatever its shape, it is no column
     if second == "flat" and not first and is_given(one):
         return "flat"
+    if first == "column" and second in {"", "one more"} and is_given(two):
+        return "column"  # or wider: in no case flat
+    if second == "column" and first in {"", "one more"} and is_given(one):
+        return "column"
     return first if first == second else ""
 
 

@@ -24,7 +24,7 @@ MAX_WEIGHT = 1000
 _TABLE_HEIGHT = 2
 ObjectId = int
 Tri = Literal["yes", "no", "maybe"]
-Shape = Literal["", "column", "flat"]
+Shape = Literal["", "column", "flat", "one more"]
 TRI: dict[bool | None, Tri] = {True: "yes", False: "no", None: "maybe"}
 Device = Literal["", "host", "accelerator", "model"]
 """Where a tensor is: not known, in the host's memory for sure, moved to an accelerator, or where a model is."""

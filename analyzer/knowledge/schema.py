@@ -39,7 +39,7 @@ class Row:
     framework calls for every step, and the kinds of what it is given.
     `random`: the global generators that it seeds (effect ``seed``) or draws from (effect ``draw``).
     `modes`: ``dependent`` for a module with something that behaves differently in evaluation mode; `born`: ``eval`` for
-    one that comes in that mode.
+    one that comes in that mode; `parts`: ``dependent`` where most of its children do as well.
     """
 
     name: str
@@ -59,6 +59,7 @@ class Row:
     random: tuple[str, ...] = ()
     modes: str = ""
     born: str = ""
+    parts: str = ""
     effects: tuple[str, ...] = ()
     gives: str = ""
     runs: tuple[str, ...] = ()

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from analyzer.engine.events import Backward, Mode, Step
-from analyzer.engine.frozen import FrozenInTrain
+from analyzer.engine.frozen import FrozenInTrain, LeftInTrain
 from analyzer.engine.optim_events import OptimizerMade
 from analyzer.engine.program import Program, nest_key
 from analyzer.engine.trace import Gap, Site, Trace
-from analyzer.engine.values import ObjectId
+from analyzer.engine.values import Const, External, ObjectId, truth
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
 from analyzer.syntax import ir
@@ -42,8 +42,8 @@ class FrozenModuleInTrainMode(Rule):
 
     ## When it stays quiet
     For parts without batch norm, dropout or ``self.training``, and those whose layers are not known; where anything
-    puts the part, or layers that are not known, into evaluation mode; for frozen copies that run in train mode by
-    themselves (a mean teacher); where freezing depends on an option.
+    puts the part, or layers that are not known, into evaluation mode; for frozen copies of what is trained that run in
+    train mode by themselves (a mean teacher); where freezing depends on an option.
 
     ## Fix safety
     No automatic fix: where the mode is best held, in the loop or in the model, is the author's choice.
@@ -56,6 +56,7 @@ class FrozenModuleInTrainMode(Rule):
 
     def check(self, program: Program, report: Report) -> None:
         """A training forward through a frozen part whose mode was set by a `train()` of what holds it."""
+        _check_left(program, report)
         passes = list(program.of(FrozenInTrain))
         if not passes:
             return
@@ -87,7 +88,41 @@ class FrozenModuleInTrainMode(Rule):
             )
 
 
-def _keeps_average(program: Program, event: FrozenInTrain) -> bool:
+def _check_left(program: Program, report: Report) -> None:
+    """A network that is only asked (a teacher, the features of a loss) is frozen, and stays as it was made."""
+    left = {event.module: event for event in program.of(LeftInTrain)}
+    if not left:
+        return
+    switches = [event for event in program.of(Mode) if event.is_eval != "no"]
+    trained = {nest_key(event.loops) for event in program.of(Step) if event.loops}
+    optimized = frozenset(part for made in program.of(OptimizerMade) for part in made.parts)
+    for event in left.values():
+        is_switched = any(not switch.modules or switch.modules & event.parts for switch in switches)
+        if is_switched or nest_key(event.loops) not in trained or event.parts & (optimized | program.followers):
+            continue
+        if program.escapes(event.module) is not None:
+            continue
+        if _keeps_average(program, event) and not _came_with_weights(program, event.module):
+            continue
+        report(
+            event.freeze.site,
+            "What is frozen here runs in train mode, as it was made: nothing puts it into evaluation mode, its batch "
+            "norm {will go on} updating its statistics, its dropout dropping out. Call `eval()` on it.",
+            because=[program.objects[event.module].trace, event.freeze, event.trace],
+            gaps=[Gap.CONVENTION],
+        )
+
+
+def _came_with_weights(program: Program, module: ObjectId) -> bool:
+    """``resnet50(weights="DEFAULT")``: no average of what is trained here."""
+    given = dict(program.objects[module].arguments)
+    value = given.get("weights", given.get("pretrained", given.get("0")))
+    return value is not None and all(
+        isinstance(case, (Const, External)) and truth(case) is not False for case in value.cases
+    )
+
+
+def _keeps_average(program: Program, event: FrozenInTrain | LeftInTrain) -> bool:
     """Whether the file writes parameters one by one: what is frozen may be a running average of what is trained, whose
     batch norm is meant to see the batches."""
     unit = program.unit(event.freeze.site.path)

@@ -7,8 +7,8 @@ import re
 from analyzer.engine.device_events import ModuleMoved, Transfer
 from analyzer.engine.events import Backward, Forward, Loop
 from analyzer.engine.program import Program, nest_key
-from analyzer.engine.trace import Gap, start
-from analyzer.engine.words import words
+from analyzer.engine.trace import Gap, Site, start
+from analyzer.engine.words import spelled, words
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
 from analyzer.syntax import ir
@@ -19,6 +19,11 @@ _WRITTEN_DOWN = re.compile(
     r"(\.(view|reshape|unsqueeze|float|half|double|long|expand)\([\s\d,\-]*\))*"
 )
 """A tensor of numbers that are written down, perhaps given another shape or type."""
+
+
+_ASKS = frozenset(["cuda", "to", "size", "dim", "mean", "sum", "float", "astype", "copy", "view", "unsqueeze"])
+"""Methods that leave a tensor or an array as it is."""
+_OF_ARRAYS = frozenset(["from_numpy", "tensor", "as_tensor", "Tensor", "FloatTensor", "LongTensor"])
 
 
 class RepeatedTransfer(Rule):
@@ -46,7 +51,8 @@ class RepeatedTransfer(Rule):
     For data that is new in every iteration (batches, observations, noise, slices and rows of a data set), for a tensor
     that is changed inside the loop or replaced by its copy (the next ``.to()`` finds it there), under
     ``step % n == 0``, and outside of loops that run a model. A note for a table that a forward pass copies, under
-    a condition, and where nothing trains: how often that is, and how much, its callers know.
+    a condition, where nothing trains, and for what a function is given: how often that is, how much, and where it is,
+    its callers know.
 
     ## Fix safety
     No automatic fix: the copy belongs where the tensor is made, which may be another function.
@@ -62,6 +68,7 @@ class RepeatedTransfer(Rule):
     def check(self, program: Program, report: Report) -> None:
         """A copy of a tensor that was made outside the loop over steps around the copy and does not change in it."""
         _report_modules(program, report)
+        _report_parameters(program, report)
         transfers = list(program.of(Transfer))
         events = [*program.of(Backward), *(each for each in program.of(Forward) if program.has_parameters(each))]
         running = program.nests_with(events) if transfers else frozenset()
@@ -107,10 +114,55 @@ def _report_modules(program: Program, report: Report) -> None:
         )
 
 
+def _report_parameters(program: Program, report: Report) -> None:
+    """What a training function is given and sends to the device in every iteration. Nobody sends what is there, but
+    who calls the function was not seen."""
+    for loop in {event.loops[-1] for event in program.of(Backward) if event.loops and len(event.calls) == 1}:
+        function, statement = program.function_around(loop.site), program.statement_of(loop)
+        if statement is None or function is None or Site(loop.site.path, function.at) not in program.entries:
+            continue
+        plain = {
+            param.name for param in function.params if param.annotation is None or "Tensor" in spelled(param.annotation)
+        }
+        kept = {name for name in plain if not any(_touches(each, name) for each in walk(function.body, True))}
+        for node in walk(statement.body, False):
+            name = _sent(node)
+            if name in kept and isinstance(node, ir.Call) and _is_value(statement, node):
+                site = Site(loop.site.path, node.at)
+                report(
+                    site,
+                    f"`{program.sources.text(site)}` {{does copy}} the same tensor to the device in every iteration, "
+                    "unless it is there already: nothing changes it in between. Copy it once, before the loop.",
+                    because=[
+                        start(Site(loop.site.path, function.at), f"`{name}` is given to this function"),
+                        loop.trace,
+                    ],
+                    gaps=[Gap.CONVENTION],
+                    severity=Severity.NOTE,
+                )
+
+
+def _sent(node: object) -> str | None:
+    """The name of which a copy is asked for on a device: ``weights.cuda()``, ``weights.to(device)``."""
+    callee = node.callee if isinstance(node, ir.Call) else None
+    if not isinstance(node, ir.Call) or not isinstance(callee, ir.Attribute) or not isinstance(callee.value, ir.Name):
+        return None
+    if callee.attr == "cuda":
+        return callee.value.id
+    to = node.args[0].value if callee.attr == "to" and node.args else None
+    is_device = isinstance(to, ir.Name) and "dev" in to.id.lower()
+    return callee.value.id if is_device or (isinstance(to, ir.Constant) and isinstance(to.value, str)) else None
+
+
+def _is_value(statement: ir.For, call: ir.Call) -> bool:
+    """Whether a call is a part of a larger expression or of an assignment: a statement of its own moves a module."""
+    return not any(isinstance(each, ir.Evaluate) and each.value is call for each in walk(statement.body, False))
+
+
 def _repeated_over(program: Program, transfer: Transfer, running: frozenset[tuple[object, ...]]) -> tuple[Loop, ...]:
     """The loops inside of which the tensor is copied but not made, or made of the same constants, where their
     iterations run a model."""
-    made = () if _is_constant(program, transfer) else transfer.made_under
+    made = () if _is_constant(program, transfer) or _is_of_outer(program, transfer) else transfer.made_under
     shared = 0
     while shared < min(len(made), len(transfer.loops)) and made[shared] == transfer.loops[shared].key:
         shared += 1
@@ -132,6 +184,56 @@ def _is_constant(program: Program, transfer: Transfer) -> bool:
     number costs nothing to speak of."""
     text = program.sources.text(transfer.made_at)
     return "[" in text and "," in text and bool(_WRITTEN_DOWN.fullmatch(text))
+
+
+def _is_of_outer(program: Program, transfer: Transfer) -> bool:
+    """Whether the tensor is made anew of an array or a list that stands outside the loops and that nothing in them
+    touches otherwise: ``torch.from_numpy(adjacency)``."""
+    node = words(program).node(transfer.made_at)
+    if not isinstance(node, ir.Call):
+        return False
+    made = _innermost(node)
+    given = made.args[0].value if len(made.args) == 1 else None
+    is_of_array = (dotted(made.callee) or "").rpartition(".")[2] in _OF_ARRAYS
+    if not isinstance(given, ir.Name) or not is_of_array or not transfer.loops:
+        return False
+    function = program.function_around(transfer.made_at)
+    for loop in transfer.loops:
+        statement = program.statement_of(loop)
+        if statement is None or program.function_around(loop.site) is not function:
+            return False
+        if any(_touches(each, given.id) for each in walk((statement,), True)):
+            return False
+    return True
+
+
+def _innermost(call: ir.Call) -> ir.Call:
+    """``torch.from_numpy(adjacency)`` in ``torch.from_numpy(adjacency).float()``."""
+    while isinstance(call.callee, ir.Attribute) and isinstance(call.callee.value, ir.Call):
+        call = call.callee.value
+    return call
+
+
+def _touches(node: object, name: str) -> bool:
+    """Whether a node gives a name a value, changes what it holds, or calls it or a method of it."""
+    if isinstance(node, ir.For):
+        return name in target_names(node.target)
+    if isinstance(node, (ir.Assign, ir.Augment)):
+        targets = node.targets if isinstance(node, ir.Assign) else (node.target,)
+        return any(name in target_names(each) or _base(each) == name for each in targets)
+    if isinstance(node, ir.With):
+        return any(target is not None and name in target_names(target) for _, target in node.items)
+    if not isinstance(node, ir.Call):
+        return False
+    if isinstance(node.callee, ir.Attribute):
+        return node.callee.attr not in _ASKS and _base(node.callee.value) == name
+    return isinstance(node.callee, ir.Name) and node.callee.id == name
+
+
+def _base(node: ir.Expr) -> str:
+    while isinstance(node, (ir.Attribute, ir.Subscript)):
+        node = node.value
+    return node.id if isinstance(node, ir.Name) else ""
 
 
 def _is_made_elsewhere(program: Program, transfer: Transfer) -> bool:

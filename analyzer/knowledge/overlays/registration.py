@@ -5,7 +5,7 @@ from __future__ import annotations
 from analyzer.engine.calls import Calls
 from analyzer.engine.machine import Args, unseen
 from analyzer.engine.state import State
-from analyzer.engine.values import Const, Parameter, Ref, Tensor, Value, const
+from analyzer.engine.values import Const, Method, Parameter, Ref, Stream, Tensor, Value, const
 
 
 def set_attribute(machine: Calls, args: Args, at: int, state: State) -> Value:
@@ -52,10 +52,19 @@ def _hold(ref: Ref, name: Value, value: Value, state: State) -> None:
         state.add((ref.obj, "some attribute"), value)
 
 
+def children(machine: Calls, ref: Ref, args: Args, at: int, state: State) -> Value:
+    """``resnet.children()``: each of the stages of a known network stands for the network."""
+    row = machine.knowledge.row(machine.obj(ref).name) if machine.obj(ref).cls is None else None
+    if row is None or not row.parts:
+        return machine.method_unseen(Method(ref, "children"), ref, args, at, state)
+    return Stream(ref, trace=ref.trace)
+
+
 FUNCTIONS = {"builtins.setattr": set_attribute}
 METHODS = {
     ("Module", "add_module"): register,
     ("Module", "register_module"): register,
     ("Module", "register_parameter"): register,
     ("Module", "register_buffer"): register_buffer,
+    ("Module", "children"): children,
 }
