@@ -69,7 +69,7 @@ def note_unregistered(machine: Calls, cls: Class, ref: Ref, state: State) -> Non
 
 def _is_in_hand(cls: Class, name: str, what: str) -> bool:
     """Whether the class registers what it keeps in another way, or there is nothing to register."""
-    if looks_after(cls, name) or (what == "parameter" and _is_parameter(cls, name)):
+    if looks_after(cls, name) or (what == "parameter" and (_is_parameter(cls, name) or _is_replaced(cls, name))):
         return True
     return what == "modules" and puts_elsewhere(cls, name)
 
@@ -192,6 +192,16 @@ def _is_parameter(cls: Class, name: str) -> bool:
     """Whether what is done to an ``nn.Parameter`` gives the parameter itself."""
     values = [node.value for node in _assignments(cls, name) if node.value is not None]
     return bool(values) and all(is_same_parameter(value) for value in values)
+
+
+def _is_replaced(cls: Class, name: str) -> bool:
+    """Whether another method gives the attribute another value: what ``__init__`` made is a placeholder."""
+    return any(
+        isinstance(node, ir.Assign) and any(_is_field(each, method.params[0].name, name) for each in node.targets)
+        for method in _methods(cls)
+        if method.name != "__init__" and method.params
+        for node in walk(method.body, into_functions=False)
+    )
 
 
 def _is_given(cls: Class, name: str) -> bool:

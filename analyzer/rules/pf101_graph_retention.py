@@ -18,6 +18,7 @@ from analyzer.rules.iteration import extra_guards
 from analyzer.rules.short_stores import (
     is_counted_out,
     is_evaluated,
+    is_over_models,
     is_overwritten,
     is_short,
     is_sorted,
@@ -79,7 +80,7 @@ class GraphRetention(Rule):
                 continue
             if not _is_made_anew(program, carrier, loops) or starts_over(program, store) or _is_listed(program, store):
                 continue
-            if is_overwritten(program, store, loops):
+            if is_overwritten(program, store, loops) or is_over_models(program, carrier, loops):
                 continue
             freed = _freed_by(program, store, carrier, loops)
             if freed is None and _is_needed_later(program, store, carrier, loops):
@@ -298,12 +299,19 @@ def _gaps(program: Program, store: Store, carrier: Tensor | Unknown, loops: tupl
         gaps.append(Gap.UNSEEN)
     if is_differentiated_elsewhere(program, store):
         gaps.append(Gap.UNSEEN)
+    if all(loop.trace.gap is None for loop in loops) and not any(_is_seen(program, loop) for loop in loops):
+        gaps.append(Gap.CONVENTION)  # `enumerate(self.outputs)`
     escape = program.escapes(store.into)
     if escape is not None:
         seen = [event for event in program.of(Forward) if event.root in carrier.roots]
         is_evaluation = escape.how == "return" and bool(seen) and all(event.is_eval == "yes" for event in seen)
         gaps.append(Gap.CONVENTION if is_evaluation else Gap.UNSEEN)
     return gaps
+
+
+def _is_seen(program: Program, loop: Loop) -> bool:
+    """Whether what a loop goes over is known: a loader, data, a count."""
+    return loop.kind != "data" or any(program.objects[obj].kind in {"Loader", "Data"} for obj in loop.over)
 
 
 def _message(program: Program, store: Store, *, is_freed: bool) -> str:

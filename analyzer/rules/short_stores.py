@@ -44,6 +44,25 @@ def _is_over_rows(program: Program, loop: Loop) -> bool:
     )
 
 
+def is_over_models(program: Program, carrier: Tensor | Unknown, loops: tuple[Loop, ...]) -> bool:
+    """Whether the loops go over the models that are called, an ensemble: as many outputs as there are models."""
+    calls = [words(program).node(event.site) for event in program.of(Forward) if event.root in carrier.roots]
+    called = {(dotted(call.callee) or "").partition(".")[0] for call in calls if isinstance(call, ir.Call)}
+    return bool(calls) and all(called & _drawn_names(program, loop) for loop in loops)
+
+
+def _drawn_names(program: Program, loop: Loop) -> set[str]:
+    """The names that a loop, or a clause of a comprehension, gives its items."""
+    node = words(program).node(loop.site)
+    if isinstance(node, ir.For):
+        return set(target_names(node.target))
+    function, unit = program.function_around(loop.site), program.unit(loop.site.path)
+    body = function.body if function is not None else unit.body if unit is not None else ()
+    clauses = (part.clauses for part in walk(body, into_functions=False) if isinstance(part, ir.Comprehension))
+    found = [clause.target for each in clauses for clause in each if clause.iter.at == loop.site.at]
+    return {name for target in found for name in target_names(target)}
+
+
 def is_sorted(program: Program, store: Store) -> bool:
     """Whether a comprehension puts what there is into another list: nothing computes an item."""
     value = words(program).node(Site(store.site.path, store.value_at))
