@@ -112,7 +112,7 @@ class Assignments(Calls):
             elif isinstance(case, Tensor) and target.attr == "data":
                 targets.note_followed(self, case, (value,))
             elif isinstance(case, Tensor) and target.attr == "requires_grad":
-                frozen.freeze(self, case.param_of, truth(value), at, state)
+                frozen.freeze(self, self.with_parts(case.param_of, state), truth(value), at, state)
             elif isinstance(case, Unknown) and target.attr == "requires_grad":
                 frozen.thaw_unseen(value, state)
 

@@ -53,7 +53,7 @@ def asked(machine: Effects, subject: Value | None, wanted: Value | None, at: int
             freeze(machine, (case.obj,), is_trained, at, state)
             machine.switch(case, FLAG, Scalar("bool") if is_trained is None else const(not is_trained), state)
         elif isinstance(case, Tensor):
-            freeze(machine, case.param_of, is_trained, at, state)
+            freeze(machine, machine.with_parts(case.param_of, state), is_trained, at, state)
 
 
 def freeze(machine: Machine, modules: Iterable[ObjectId], is_trained: bool | None, at: int, state: State) -> None:

@@ -156,9 +156,7 @@ class Interpreter(Functions):
         for name, bound in node.names:
             value: Value | None = state.get((scope, name)) if scope is not None else None
             if name == "*":
-                if scope is not None:
-                    for field, held in state.fields(scope):
-                        state.set((self.frame.scope, field), held)
+                self.import_all(scope, state)
                 continue
             if value is None:
                 dotted_name = f"{node.module}.{name}" if node.module else name
@@ -171,6 +169,16 @@ class Interpreter(Functions):
                 (self.frame.scope, bound), value or fallback or unseen(f"`{name}` of {found}", self.site(node.at))
             )
         return state
+
+    def import_all(self, scope: ObjectId | None, state: State) -> None:
+        """``from … import *``. A file that cannot be read (its syntax, its folder) may bring what everybody names so."""
+        if scope is not None:
+            for field, held in state.fields(scope):
+                state.set((self.frame.scope, field), held)
+            return
+        for field, full in _EVERYBODY.items():
+            if state.get((self.frame.scope, field)) is None:
+                state.set((self.frame.scope, field), External(full))
 
 
 def owned(value: Value, cls: Class, scope: ObjectId) -> Value:
@@ -186,6 +194,9 @@ def is_library(name: str) -> bool:
     return name.partition(".")[0] == "torch"
 
 
+_EVERYBODY = {
+    "torch": "torch", "nn": "torch.nn", "F": "torch.nn.functional", "optim": "torch.optim", "np": "numpy",
+}  # fmt: skip
 _I = Interpreter
 _TABLE: dict[type, Callable[[Any, Any, State], State | None]] = {
     ir.Evaluate: _I.evaluate_only,

@@ -110,6 +110,8 @@ def _shown_to_critic(
         for maker in through:
             if maker.root not in critic.inputs or maker.module == critic.module or critic.module not in applied:
                 continue
+            if _is_constant(maker):
+                continue
             if maker.module in applied or maker.module not in trained or maker.guards != critic.guards:
                 continue
             if any({maker.root, critic.root} <= roots for roots in wanted):

@@ -21,7 +21,9 @@ from analyzer.syntax.scope import dotted, walk
 _PICKS = {"sample": 1, "choice": 1, "choices": 1, "randint": 2, "randrange": 2}
 """Draws of a few things, and how many arguments come before how many."""
 _FEW = 32
-_ENTRY_WORDS = re.compile(r"seed|main|train|run|set_?up|init|reproduc|determin", re.IGNORECASE)
+_ENTRY_WORDS = re.compile(
+    r"seed|main|train|run|set_?up|init|reproduc|determin|fit|learn|exec|launch|start|prepar", re.IGNORECASE
+)
 _FILE_WORDS = re.compile(r"\bexists\b|\bis_file\b|\bisfile\b")
 _PUTS_BACK = ("set_state", "setstate", "set_rng_state")
 _SPLIT_WORDS = re.compile(r"split|fold|subset", re.IGNORECASE)
@@ -56,7 +58,8 @@ class PartialSeeding(Rule):
     from, or only after the training, for a picture, where a file keeps what came out, or in the workers of a loader,
     where torch seeds NumPy and ``random``. A seed right before one shuffle or split may be meant for that alone: it is
     possible, and a function that puts the state back seeds nothing. A note where a function that is no entry seeds and
-    no training was seen, or where another file draws and the program was not seen to. Where nothing at all is seeded, a
+    no training was seen, where a method does so for an iterator, or where another file draws and the program was not
+    seen to. Where nothing at all is seeded, a
     training script gets a note, unless it trains several times to report how much the results vary.
 
     ## Fix safety
@@ -137,11 +140,12 @@ def _is_on_import(program: Program, seeded: list[tuple[Site, str]]) -> bool:
 
 
 def _is_weak(program: Program, seed: Site, draws: list[Site], trains: Step | None) -> bool:
-    """Whether a function that is no entry seeds, for what it does, in a program that trains nothing; or the draw stands
-    in another file and was not seen to be made."""
+    """Whether a function that is no entry seeds, for what it does: in a program that trains nothing, or a method that
+    gives a part of the data; or the draw stands in another file and was not seen to be made."""
     function = program.function_around(seed)
-    if trains is None and function is not None and not _ENTRY_WORDS.search(function.name):
-        return True
+    if function is not None and not _ENTRY_WORDS.search(function.name):
+        if trains is None or [param.name for param in function.params[:1]] == ["self"]:
+            return True
     made = {event.site for event in program.of(Drawn)}
     first = next(iter(program.modules), "")
     return bool(draws) and not any(site in made or site.path in {seed.path, first} for site in draws)

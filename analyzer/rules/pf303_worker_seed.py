@@ -45,7 +45,7 @@ class WorkerSeed(Rule):
     ```
 
     ## When it stays quiet
-    Without workers; with a ``worker_init_fn`` that seeds by worker; for the global generators, which torch seeds per
+    Without workers (a note for a single one, which draws the same in every epoch); with a ``worker_init_fn`` that seeds by worker; for the global generators, which torch seeds per
     worker since 1.9; for a generator that only ``__init__`` uses.
 
     ## Fix safety
@@ -88,6 +88,7 @@ def _held(program: Program, report: Report, made: LoaderMade, gaps: list[Gap]) -
             "of them draw the same random numbers. Make it anew in `worker_init_fn`, from the worker's seed.",
             because=[born, made.trace],
             gaps=gaps,
+            severity=Severity.NOTE if is_const(made.argument("num_workers"), 1) else None,  # the same in every epoch
         )
 
 
