@@ -143,9 +143,10 @@ def _is_weak(program: Program, seed: Site, draws: list[Site], trains: Step | Non
     """Whether a function that is no entry seeds, for what it does: in a program that trains nothing, or a method that
     gives a part of the data; or the draw stands in another file and was not seen to be made."""
     function = program.function_around(seed)
-    if function is not None and not _ENTRY_WORDS.search(function.name):
-        if trains is None or [param.name for param in function.params[:1]] == ["self"]:
-            return True
+    is_entry = function is None or _ENTRY_WORDS.search(function.name) is not None
+    is_method = function is not None and [param.name for param in function.params[:1]] == ["self"]
+    if not is_entry and (trains is None or is_method):
+        return True
     made = {event.site for event in program.of(Drawn)}
     first = next(iter(program.modules), "")
     return bool(draws) and not any(site in made or site.path in {seed.path, first} for site in draws)

@@ -45,8 +45,9 @@ class WorkerSeed(Rule):
     ```
 
     ## When it stays quiet
-    Without workers (a note for a single one, which draws the same in every epoch); with a ``worker_init_fn`` that seeds by worker; for the global generators, which torch seeds per
-    worker since 1.9; for a generator that only ``__init__`` uses.
+    Without workers (a note for a single one, which draws the same in every epoch); with a ``worker_init_fn`` that
+    seeds by worker; for the global generators, which torch seeds per worker since 1.9; for a generator that only
+    ``__init__`` uses.
 
     ## Fix safety
     No automatic fix: which seed a run should have is the author's choice.
