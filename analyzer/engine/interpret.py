@@ -171,7 +171,7 @@ class Interpreter(Functions):
         return state
 
     def import_all(self, scope: ObjectId | None, state: State) -> None:
-        """``from … import *``. A file that cannot be read (its syntax, its folder) may bring what everybody names so."""
+        """``from … import *``. A file that cannot be read (its syntax, its place) may bring what all name so."""
         if scope is not None:
             for field, held in state.fields(scope):
                 state.set((self.frame.scope, field), held)
