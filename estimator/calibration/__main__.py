@@ -32,7 +32,8 @@ def _trace(words: Sequence[str]) -> None:
     size = parse_toml(CASES.read_text(encoding="utf-8"))
     for case in cases():
         for variant in VARIANTS:
-            if all(word in f"{case['id']} {variant.name}" for word in words):
+            is_traceable = case.get("attention", variant.attention) == variant.attention
+            if is_traceable and all(word in f"{case['id']} {variant.name}" for word in words):
                 for layers in DEPTHS:
                     found = trace(case, variant, layers, size["batch"], size["seq"])
                     about = (case["id"], variant.name, str(layers), str(size["batch"]), str(size["seq"]))

@@ -108,10 +108,15 @@ def _attention(setup: Setup) -> tuple[float, float]:
     if facts.latent:  # keys and values are made of every head; the latents beside them are kept whole
         streams = c * (2 * facts.q_width + 2 * facts.value_width) / setup.tp + 2 * c * facts.latent
     floor = c * 2 * facts.q_width / setup.tp
-    if setup.attention != "eager":
-        return streams + 4 * facts.heads / setup.tp, floor
     heads = facts.heads / setup.tp
+    if setup.attention != "eager":
+        return streams + heads * (4 + setup.seq_len * _bias(setup)), floor
     return streams + heads * setup.seq_len * _probability(setup), floor + heads * setup.seq_len * c
+
+
+def _bias(setup: Setup) -> int:
+    """Bytes of one score that a fused kernel keeps: of a learned bias added to the mask of each layer."""
+    return setup.compute_bytes if setup.facts.biases_scores else 0
 
 
 def _probability(setup: Setup) -> float:
@@ -133,7 +138,11 @@ def _cross(setup: Setup) -> float:
     kept = _norm(setup) * facts.hidden + c * 2 * facts.q_width / setup.tp
     kept += c * facts.hidden if _keeps_inputs(setup) else 0
     kept += facts.hidden if facts.has_dropout and not setup.is_compiled else 0
-    kept += facts.heads / setup.tp * (setup.seq_len * _probability(setup) if setup.attention == "eager" else 4)
+    kept += (
+        facts.heads
+        / setup.tp
+        * (setup.seq_len * _probability(setup) if setup.attention == "eager" else 4 + setup.seq_len * _bias(setup))
+    )
     copies = 2 * facts.hidden if setup.residual_bytes != c and _keeps_inputs(setup) else 0
     return target * kept + source * c * (2 * facts.kv_width / setup.tp + copies)
 

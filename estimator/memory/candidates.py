@@ -66,7 +66,7 @@ def choices(run: RunConfig, readings: tuple[ModelFacts, ...]) -> Choices:
         found["is_activation_fused"] = Choice(
             False, (False, True), is_even=True
         )  # transformers writes it out, others do not
-    if readings[0].kind == "encdec" and readings[0].is_rms_norm and not run.attention.is_known:
+    if readings[0].biases_scores and not run.attention.is_known:
         found["attention"] = replace(
             undecided("eager", "sdpa", cheapest=("flash",)), is_even=True
         )  # T5: sdpa since 2025

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from estimator.memory.choice import Choice, Choices, choose, fixed, undecided
 from estimator.models.facts import ModelFacts
-from estimator.runconfig import RunConfig
+from estimator.runconfig import UNSET, RunConfig
 from estimator.sourced import Sourced, Unknown
 
 
@@ -41,6 +43,8 @@ def _offload(run: RunConfig, is_training: bool) -> Choice:
         return chosen
     if not is_training:
         return fixed("params")
+    if not run.sharding.is_known and run.sharding != UNSET:  # it may be FSDP
+        return replace(chosen, cheapest=("both",))
     is_fsdp = run.sharding.is_known and run.sharding.value == "fsdp"
     return Choice("both", ("both", "optimizer"), ("both",)) if is_fsdp else chosen
 

@@ -72,6 +72,7 @@ class ModelFacts:
     frozen: int = 0  # parameters that need no gradient
     decoder_layers: int = 0  # of the `layers`, where an encoder stands beside a decoder that attends to it
     source_tokens: int = 0  # that the encoder always reads (Whisper)
+    biases_scores: bool = False  # a learned bias per head and pair of tokens (T5)
     drops_ffn: bool = False  # dropout between the activation and the second matmul
 
     def __hash__(self) -> int:
@@ -335,6 +336,7 @@ _PLAIN = {
     "caps_scores": "",
     "learned_positions": "",
     "source_tokens": "",
+    "biases_scores": "",
 }
 """A family without a row of its own."""
 
@@ -402,7 +404,7 @@ def _facts_as(row: dict[str, str], kind: str) -> ModelFacts | None:
         caps_scores=family["caps_scores"] == "True", has_learned_positions=family["learned_positions"] == "True",
         max_position=int(number(row, "max_position") or 0) or None, patch=_setting(row, "patch"),
         image=_setting(row, "image"), decoder_layers=_second_stack(row) if kind == "encdec" else 0,
-        source_tokens=_first_int(family["source_tokens"]),
+        source_tokens=_first_int(family["source_tokens"]), biases_scores=family["biases_scores"] == "True",
         drops_ffn=kind == "encdec" and bool(re.search("dropout_rate|activation_dropout", row["uses_dropout"])),
     ))  # fmt: skip
 

@@ -346,3 +346,20 @@ def test_a_dropout_inside_the_mlp_costs_its_mask() -> None:
         activations.layer(one).saved - activations.layer(replace(one, facts=replace(one.facts, drops_ffn=False))).saved
     )
     assert more == one.tokens * one.facts.ffn * (1 + 4)  # and what it dropped from: the ReLU's result is another tensor
+
+
+def test_offload_where_the_sharding_cannot_be_read_may_be_of_the_parameters_too() -> None:
+    words = {"model": LLAMA, "task": "train", "offload": "optimizer"}
+    floors = {
+        name: estimate(run(**words, sharding=sharding)).peak for name, sharding in (("unread", None), ("fsdp", "fsdp"))
+    }
+    assert floors["unread"] is not None
+    assert floors["fsdp"] is not None
+    assert floors["unread"].floor <= floors["fsdp"].floor
+
+
+def test_a_learned_bias_is_kept_per_layer_beside_fused_attention() -> None:
+    one = setup(model="google-t5/t5-base", seq_len=512, attention="sdpa")
+    more = activations.layer(one).saved
+    less = activations.layer(replace(one, facts=replace(one.facts, biases_scores=False))).saved
+    assert more - less == one.tokens * one.facts.heads * one.seq_len * 2
