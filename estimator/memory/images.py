@@ -18,7 +18,7 @@ def kept(setup: Setup) -> Term:
         elements = min(one.block_inputs + one.widest_block, one.kept)
         must = min(one.block_inputs, one.operands)
     total = setup.micro_batch * (elements * size + one.indices * _POSITION_BYTES)
-    formula = f"{setup.micro_batch} images of {setup.image[0]}x{setup.image[1]} x {elements:,} numbers x {size} B"
+    formula = f"{setup.micro_batch} images ({setup.image[0]}x{setup.image[1]}) x {elements:,} numbers x {size} B"
     return Term("saved feature maps", total, setup.micro_batch * must * size, formula, SOURCE)
 
 

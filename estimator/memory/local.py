@@ -16,7 +16,7 @@ def kept(setup: Setup) -> Term:
     per_sample = one.half * 2 + one.full * 4 if setup.is_amp else one.kept * size
     per_sample += one.indices * _INDEX_BYTES + one.masks
     shape = "x".join(map(str, one.shape))
-    formula = f"{setup.micro_batch} samples of {shape} x {per_sample:,} B ({one.kept:,} numbers, masks, indices)"
+    formula = f"{setup.micro_batch} samples ({shape}) x {per_sample:,} B ({one.kept:,} numbers, masks, indices)"
     return Term("saved activations", setup.micro_batch * per_sample, setup.micro_batch * _must(setup), formula, SOURCE)
 
 
