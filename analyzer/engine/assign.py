@@ -6,7 +6,7 @@ from analyzer.engine import frozen, measures, outputs, targets, weights
 from analyzer.engine.calls import Calls
 from analyzer.engine.data_events import LoaderIterated
 from analyzer.engine.events import Clear, Kept, Store
-from analyzer.engine.graphs import carries
+from analyzer.engine.graphs import carries, first_trace
 from analyzer.engine.machine import CONTAINERS, Args
 from analyzer.engine.optim_events import LayerReplaced
 from analyzer.engine.padding import padding_of, unpadded
@@ -36,6 +36,8 @@ from analyzer.records import replace
 from analyzer.syntax import ir
 from analyzer.syntax.scope import dotted
 
+_JOINS = frozenset(["torch.cat", "torch.concat", "torch.concatenate", "torch.hstack", "torch.vstack"])
+
 
 class Assignments(Calls):
     """Bind values to places."""
@@ -43,12 +45,14 @@ class Assignments(Calls):
     def assign_all(self, node: ir.Assign, state: State) -> State:
         if node.value is None:
             return state
-        if len(node.targets) == 1 and self.is_accumulation(node.targets[0], node.value):
-            assert isinstance(node.value, ir.Operation)
-            right = node.value.right
-            assert right is not None
-            return self.augment(ir.Augment(node.at, node.targets[0], node.value.op, right), state)
+        added = summand(node.targets[0], node.value) if len(node.targets) == 1 else None
+        if added is not None:
+            return self.augment(ir.Augment(node.at, node.targets[0], "+", added), state)
+        grown = joined(node.targets[0], node.value) if len(node.targets) == 1 else None
+        before = self.evaluate(node.targets[0], state) if grown is not None else None
         value = self.evaluate(node.value, state)
+        if grown is not None and before is not None and any(carries(case) for case in value.cases):
+            value = self.accumulate(ir.Augment(node.at, node.targets[0], "+", grown), before, value, value)
         outputs.note_joined(self, node, value)
         targets.note_average(self, node, value, state)
         weights.named(self, node, value)
@@ -57,13 +61,6 @@ class Assignments(Calls):
                 self.replaced(state.get((self.frame.scope, target.id)), value, node.value)
             self.assign(target, self.by_use(target, value, node.at, state), state, node.value.at)
         return state
-
-    def is_accumulation(self, target: ir.Expr, value: ir.Expr) -> bool:
-        """``x = x + y``."""
-        if not isinstance(value, ir.Operation) or value.op != "+" or value.right is None:
-            return False
-        name = dotted(target)
-        return name is not None and name == dotted(value.left)
 
     def assign(self, target: ir.Expr, value: Value, state: State, at: int) -> None:
         if isinstance(target, ir.Name):
@@ -153,23 +150,37 @@ class Assignments(Calls):
         self.note_change(receiver)
         if padding_of(receiver) is not None and isinstance(target.value, ir.Name):
             self.assign(target.value, unpadded(receiver), state, at)  # ``y[y == pad] = -100``
+        if isinstance(target.value, ir.Name) and all(isinstance(case, Tensor) for case in receiver.cases):
+            self.write_into(target.value, receiver, value, state, at)
         for case in receiver.cases:
             if isinstance(case, Method) and (owner := owner_of(case)) is not None:  # ``model.classifier[6] = …``
                 self.note_layer(owner, f"{case.name}[…]", value, state, at)
                 state.set((owner, f"{case.name}[…]"), value)
                 frozen.thaw(self, owner, value, state)
-            if isinstance(case, Tensor) and isinstance(target.value, ir.Name) and len(receiver.cases) == 1:
-                written = filled(case, value)
-                if written is not case:
-                    self.assign(target.value, written, state, at)
             if not isinstance(case, Ref):
                 continue
+            if self.lacking and dotted(target.value) == self.lacking:
+                self.live_with(case, value)
             if isinstance(index, Const):
                 state.set((case.obj, f"[{index.value!r}]"), value)
             else:
                 state.add((case.obj, "[]"), value)
                 node = target.index
                 self.note_store(case, value, node, "item", state, at, key=index)
+
+    def write_into(self, name: ir.Name, receiver: Value, value: Value, state: State, at: int) -> None:
+        """``losses[step] = loss``: the tensor takes the graph along, beside those of earlier iterations."""
+        written = union(filled(case, value) if isinstance(case, Tensor) else case for case in receiver.cases)
+        if written is receiver or all(case in receiver.cases and not carries(case) for case in written.cases):
+            return
+        tag = ("accumulator", self.site(at))
+        carried = any(isinstance(case, Tensor) and tag in case.via for case in receiver.cases)
+        self.emit(
+            Store, at, first_trace(written), value=value, value_at=at, into=tag, how="item", freed="maybe",
+            is_carried=carried and not self.in_pass, place=start(self.site(at), "written into a tensor"),
+        )  # fmt: skip
+        kept = (replace(case, via=case.via | {tag}) if isinstance(case, Tensor) else case for case in written.cases)
+        self.assign(name, union(kept), state, at)
 
     def assign_items(self, target: ir.Display, value: Value, state: State, at: int) -> None:
         starred = any(isinstance(item, ir.Starred) for item in target.items)
@@ -240,6 +251,48 @@ class Assignments(Calls):
                     if isinstance(case, Ref):
                         self.emptied.setdefault(case.obj, set()).add(self.loops)
         return state
+
+
+def summand(target: ir.Expr, value: ir.Expr) -> ir.Expr | None:
+    """What is added in ``x = x + y``, ``x = y + x`` and ``sums[key] = sums.get(key, 0) + y``."""
+    if not isinstance(value, ir.Operation) or value.op != "+" or value.right is None:
+        return None
+    if is_place(target, value.left):
+        return value.right
+    return value.left if isinstance(target, ir.Name) and is_place(target, value.right) else None
+
+
+def joined(target: ir.Expr, value: ir.Expr) -> ir.Expr | None:
+    """What is joined on in ``kept = torch.cat([kept, new])``."""
+    if not isinstance(value, ir.Call) or (dotted(value.callee) or "") not in _JOINS or not value.args:
+        return None
+    parts = value.args[0].value
+    if not isinstance(parts, ir.Display) or len(parts.items) != 2 or not isinstance(target, (ir.Name, ir.Attribute)):
+        return None
+    first, second = parts.items
+    return second if is_place(target, first) else first if is_place(target, second) else None
+
+
+def is_place(target: ir.Expr, expr: ir.Expr) -> bool:
+    """Whether an expression reads what an assignment writes: the same name, field or item."""
+    if not isinstance(target, ir.Subscript):
+        name = dotted(target)
+        return name is not None and name == dotted(expr)
+    if isinstance(expr, ir.Call) and isinstance(expr.callee, ir.Attribute) and expr.callee.attr == "get":
+        base, key = expr.callee.value, expr.args[0].value if expr.args else None
+    elif isinstance(expr, ir.Subscript):
+        base, key = expr.value, expr.index
+    else:
+        return False
+    name = dotted(target.value)
+    return name is not None and name == dotted(base) and key is not None and _is_same_key(target.index, key)
+
+
+def _is_same_key(one: ir.Expr, other: ir.Expr) -> bool:
+    if isinstance(one, ir.Constant) and isinstance(other, ir.Constant):
+        return one.value == other.value
+    name = dotted(one)
+    return name is not None and name == dotted(other)
 
 
 def filled(case: Tensor, value: Value) -> Tensor:

@@ -226,6 +226,14 @@ class Containers(Operations):
                 place=obj.trace, key=key,
             )  # fmt: skip
 
+    def live_with(self, holder: Ref, value: Value) -> None:
+        """A container that is made where another one lacks a key, and put in there, lives as long as that one does."""
+        born = self.obj(holder)
+        for case in value.cases:
+            if isinstance(case, Ref) and self.obj(case).kind in CONTAINERS:
+                held = self.obj(case)
+                held.loops, held.forwards, held.trace = born.loops, born.forwards, born.trace
+
     def note_output(
         self, ref: Ref, cases: list[Value], value: Value, node: ir.Expr, at: int | None, *, is_key: bool
     ) -> None:

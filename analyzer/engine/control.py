@@ -51,9 +51,11 @@ class Control(Assignments):
         guards, self.guards = self.guards, (*self.guards, yes)
         other, switches = state.fork(), len(self.switches)
         changes = narrow(self, node.test, True, state, node.body), narrow(self, node.test, False, other, node.orelse)
+        outer, self.lacking = self.lacking, lacking(node.test, "not in")
         end = self.run(node.body, state)
-        self.guards = (*guards, yes.other)
+        self.guards, self.lacking = (*guards, yes.other), lacking(node.test, "in")
         otherwise = self.run(node.orelse, other)
+        self.lacking = outer
         # where one branch leaves, the other's condition holds for the rest of the block (`run` ends it there)
         self.guards = guards if (end is None) is (otherwise is None) else (*guards, yes.other if end is None else yes)
         met = merge([end, otherwise])
@@ -250,6 +252,12 @@ def is_periodic(test: Value) -> bool:
 
 
 @lru_cache(maxsize=4096)
+def lacking(test: ir.Expr, op: str) -> str:
+    """The container that has no such key where a condition holds: ``if name not in kept``."""
+    is_asked = isinstance(test, ir.Operation) and test.op == op and test.right is not None
+    return (dotted(test.right) or "") if is_asked and isinstance(test, ir.Operation) and test.right is not None else ""
+
+
 def resets_counter(node: ir.If) -> bool:
     """``if count >= n: …; count = 0``."""
     if not isinstance(node.test, ir.Operation) or node.test.right is None:

@@ -151,8 +151,8 @@ class Saved(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SavedOnce(Event):
-    """A framework writes a file, on one process."""
+class WeightsKept(Event):
+    """Weights are kept: a framework writes them, on one process, or they are copied."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,6 +114,8 @@ class Machine(ABC):
         self.followers: set[ObjectId] = set()
         """Modules whose weights are set from those of others: targets, teachers, averages."""
         self.switches: dict[Trace, int] = {}
+        self.lacking = ""
+        """The container of which the branch around says that it lacks a key."""
         """Every switch of a mode so far and its number."""
         self.reads_mode: set[ObjectId] = set()
         """Modules whose code asks for ``self.training``."""

@@ -14,6 +14,7 @@ from analyzer.engine.events import Backward, Guard
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Site
 from analyzer.engine.values import Const, ObjectId, Ref, Value
+from analyzer.engine.words import words
 from analyzer.syntax import ir
 from analyzer.syntax.scope import dotted, walk
 
@@ -80,9 +81,10 @@ def keeps_best(program: Program) -> Site | None:
     return None
 
 
-def decided_by(program: Program, guard: Guard) -> frozenset[ObjectId]:
+def decided_by(program: Program, guard: Guard, calls: tuple[Site, ...]) -> frozenset[ObjectId]:
     """The loaders on which the number was measured that a condition compares with the best one so far; none where it
-    compares something else, or where this does not show."""
+    compares something else, or where this does not show. `calls`: those that led to the function of the condition,
+    which may be given the number (``stopper(loss, model)``)."""
     unit = program.sources.unit(guard.site.path)
     if unit is None or not guard.taken:
         return frozenset()
@@ -93,9 +95,32 @@ def decided_by(program: Program, guard: Guard) -> frozenset[ObjectId]:
         return frozenset()
     for name in _compared(body, node.test):
         found = _Measured(program, guard.site.path, body).loaders(name)
+        given = _given(program, function, name, calls) if not found and function is not None else None
+        if given is not None:
+            site, value = given
+            caller, around = program.function_around(site), program.sources.unit(site.path)
+            place = caller.body if caller is not None else around.body if around is not None else ()
+            measured = _Measured(program, site.path, place)
+            found = frozenset().union(*(measured.loaders(each) for each in sorted(_names(value))))
         if found:
             return found
     return frozenset()
+
+
+def _given(
+    program: Program, function: ir.FunctionDef, name: str, calls: tuple[Site, ...]
+) -> tuple[Site, ir.Expr] | None:
+    """What the call that led to a function gives a parameter of it, and where."""
+    params = [param.name for param in function.params]
+    led = next((site for site in reversed(calls) if program.function_around(site) is not function), None)
+    node = words(program).node(led) if led is not None and name in params else None
+    if not isinstance(node, ir.Call) or any(arg.star for arg in node.args):
+        return None
+    by_name = next((arg.value for arg in node.args if arg.keyword == name), None)
+    index = params.index(name) - (params[0] == "self")
+    positional = [arg.value for arg in node.args if arg.keyword is None]
+    value = by_name or (positional[index] if index < len(positional) else None)
+    return (led, value) if led is not None and value is not None else None
 
 
 def _compared(body: ir.Block, test: ir.Expr) -> Iterator[str]:

@@ -83,6 +83,8 @@ class GraphRetention(Rule):
             if is_overwritten(program, store, loops) or is_over_models(program, carrier, loops):
                 continue
             freed = _freed_by(program, store, carrier, loops)
+            if freed is None and store.how == "item" and not isinstance(store.into, int):
+                continue  # a table that is filled: what reads it may be a part of the same pass
             if freed is None and _is_needed_later(program, store, carrier, loops):
                 continue
             if freed is None and is_entered_under(program, store.calls):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from analyzer.engine.data_events import LoaderMade, Saved, SavedOnce
+from analyzer.engine.data_events import LoaderMade, Saved, WeightsKept
 from analyzer.engine.loading import loading
 from analyzer.engine.program import Program
 from analyzer.engine.selection import decided_by, keeps_best, split_of, validating
@@ -72,13 +72,13 @@ class SelectedOnTestSet(Rule):
                     gaps=[Gap.CONVENTION],
                     severity=None if has_other else Severity.NOTE,
                 )
-        for saved in (*program.of(Saved), *program.of(SavedOnce)):
+        for saved in (*program.of(Saved), *program.of(WeightsKept)):
             for guard in saved.guards:
-                loaders = decided_by(program, guard)
+                loaders = decided_by(program, guard, saved.calls)
                 if loaders and all(splits.get(loader) == "test" for loader in loaders):
                     report(
                         saved.site,
-                        "What is saved here {is} chosen by its score on the official test split: the test score is no "
+                        "What is kept here {is} chosen by its score on the official test split: the test score is no "
                         f"longer an estimate. {_ADVICE[has_other]}",
                         because=[
                             start(made[min(loaders)].site, "the test split is loaded here"),

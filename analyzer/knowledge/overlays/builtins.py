@@ -292,8 +292,10 @@ def _get(machine: Calls, ref: Ref, args: Args, at: int, state: State) -> Value:
 
 
 def _setdefault(machine: Calls, ref: Ref, args: Args, at: int, state: State) -> Value:
-    if args.at(1) is not None:
-        state.add((ref.obj, "[]"), args.positional[1])
+    default = args.at(1)
+    if default is not None:
+        state.add((ref.obj, "[]"), default)
+        machine.live_with(ref, default)
     return machine.container_item(ref, _first(args), at, state)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from analyzer.engine import weights
 from analyzer.engine.calls import Calls
-from analyzer.engine.data_events import DeviceChosen, GpuUsed, Read, ReadAt, Restored, Saved, SavedOnce, reads_in
+from analyzer.engine.data_events import DeviceChosen, GpuUsed, Read, ReadAt, Restored, Saved, WeightsKept, reads_in
 from analyzer.engine.device_events import ModuleMoved
 from analyzer.engine.devices import HOST, named_device
 from analyzer.engine.machine import Args
@@ -145,7 +145,7 @@ def saved_pretrained(machine: Calls, receiver: Value, args: Args, at: int, state
 def saved_once(machine: Calls, receiver: Value, args: Args, at: int, state: State, result: Value) -> None:
     """``accelerator.save(weights, file)``, which asks for the rank itself."""
     if machine.receiver_kind(receiver) == "Accelerator":
-        machine.emit(SavedOnce, at, start(machine.site(at), "written here"))
+        machine.emit(WeightsKept, at, start(machine.site(at), "written here"))
 
 
 FUNCTIONS = {"torch.load": load, "torch.device": device}

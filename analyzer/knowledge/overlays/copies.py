@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from analyzer.engine import weights
 from analyzer.engine.calls import Calls
+from analyzer.engine.data_events import WeightsKept
 from analyzer.engine.machine import CONTAINERS, Args
 from analyzer.engine.state import State
+from analyzer.engine.trace import start
 from analyzer.engine.values import Ref, Scalar, Stream, Tuple, Value, union
 
 MAX_DEPTH = 6
@@ -15,6 +17,9 @@ def deepcopy(machine: Calls, args: Args, at: int, state: State) -> Value:
     """``copy.deepcopy(x)``: another module with parts, mode and weights of its own; the entries of a state dict are
     plain tensors from then on; other values are as good as the original."""
     value = args.at(0, "x")
+    kinds = {machine.obj(case).kind for case in value.cases if isinstance(case, Ref)} if value is not None else set()
+    if machine.guards and kinds & {"StateDict", "Module"}:
+        machine.emit(WeightsKept, at, start(machine.site(at), "weights are copied here"))
     return Scalar() if value is None else union(_copied(machine, case, at, state, {}) for case in value.cases)
 
 

@@ -234,6 +234,7 @@ def spawn(machine: Calls, args: Args, at: int, state: State) -> Value:
 _DDP = ("torch.nn.parallel.DistributedDataParallel", "torch.nn.parallel.distributed.DistributedDataParallel",
         "apex.parallel.DistributedDataParallel")  # fmt: skip
 _FSDP = ("torch.distributed.fsdp.FullyShardedDataParallel", "torch.distributed.fsdp.fully_shard",
+         "torch.distributed._composable.fsdp.fully_shard", "torch.distributed._composable.fsdp.fully_shard.fully_shard",
          "fairscale.nn.data_parallel.FullyShardedDataParallel")  # fmt: skip
 _GROUP = ("torch.distributed.init_process_group", "torch.distributed.distributed_c10d.init_process_group")
 _SPLIT = "each process gets its part here"
