@@ -37,7 +37,7 @@ def layer(setup: Setup) -> LayerBytes:
     norms, norms_floor = _norms(setup)
     boundary = setup.residual_bytes * facts.hidden / setup.sp
     c = setup.compute_bytes
-    matmuls = boundary + c * (facts.q_width + 2 * facts.kv_width + facts.q_width + _active_ffn(setup)) / setup.tp
+    matmuls = boundary + c * (_every_other_matmul(setup) + facts.q_width) / setup.tp
     widest = c * (3 if facts.is_gated else 2) * _active_ffn(setup) / setup.tp
     transient = max(widest, _score_bytes(setup)) + 2 * c * facts.hidden
     return LayerBytes(
@@ -47,6 +47,21 @@ def layer(setup: Setup) -> LayerBytes:
         matmuls=tokens * matmuls,
         transient=tokens * transient,
     )
+
+
+def _every_other_matmul(setup: Setup) -> int:
+    """Width of what selective checkpointing keeps beside attention's result: the first, third, … matmul of a layer
+    (torchtitan's policy; of a gated MLP the gate's and the last one's)."""
+    facts, f = setup.facts, _active_ffn(setup)
+    widths = (
+        [facts.q_width + 2 * facts.kv_width] if facts.is_qkv_fused else [facts.q_width, facts.kv_width, facts.kv_width]
+    )
+    widths.append(facts.hidden)
+    if facts.is_gated:
+        widths += [2 * f, facts.hidden] if facts.is_qkv_fused else [f, f, facts.hidden]
+    else:
+        widths += [f, facts.hidden]
+    return sum(widths[::2])
 
 
 def _keeps_inputs(setup: Setup) -> bool:

@@ -363,3 +363,10 @@ def test_a_learned_bias_is_kept_per_layer_beside_fused_attention() -> None:
     more = activations.layer(one).saved
     less = activations.layer(replace(one, facts=replace(one.facts, biases_scores=False))).saved
     assert more - less == one.tokens * one.facts.heads * one.seq_len * 2
+
+
+def test_selective_checkpointing_keeps_every_other_matmul_and_attention() -> None:
+    one = setup(model="meta-llama/Llama-3.1-8B", precision="pure-bf16", grad_checkpointing="selective")
+    hidden, queries, values, gate = 4096, 4096, 1024, 14336
+    kept = hidden + queries + values + gate + hidden + queries  # its input, wq, wv, w1, w2 and attention
+    assert activations.layer(one).matmuls == one.tokens * 2 * kept
