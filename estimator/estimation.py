@@ -20,7 +20,7 @@ from estimator.units import GIB, MAX_MEMORY
 from estimator.verdict import overall, verdict_for
 
 _MAX_BYTES = MAX_MEMORY
-_READABLE = {
+READABLE = {
     "micro_batch": "micro-batch", "seq_len": "sequence length", "precision": "precision", "optimizer": "optimizer",
     "attention": "attention implementation", "checkpointing": "gradient checkpointing", "lora_rank": "LoRA rank",
     "lora_targets": "modules with adapters", "facts": "model architecture", "sharding": "sharding",
@@ -31,7 +31,8 @@ _READABLE = {
     "whole_gradients": "whether FSDP reduces every micro-batch's gradients, and wraps adapters alone",
     "loads_whole": "whether the whole model is on one GPU before it is sharded",
 }  # fmt: skip
-_WORDS = {"checkpointing": "grad_checkpointing", "facts": "model", "loads_whole": "sharded_load"}
+"""What of an estimate can be open, in words."""
+WORD_OF = {"checkpointing": "grad_checkpointing", "facts": "model", "loads_whole": "sharded_load"}
 
 
 def estimate(run: RunConfig, *, with_suggestions: bool = True) -> Estimate:
@@ -214,7 +215,7 @@ def _unknowns(run: RunConfig, model: ModelChoice, computed: Computed | None) -> 
         open_choices = ["image size" if name == "seq_len" else name for name in open_choices]
     if found and found["facts"].typical.local is not None:
         open_choices = ["input size" if name == "facts" else name for name in open_choices]
-    lines = [_READABLE.get(name, name) for name in open_choices if _WORDS.get(name, name) not in reasons]
+    lines = [READABLE.get(name, name) for name in open_choices if WORD_OF.get(name, name) not in reasons]
     lines += reasons.values()
     lines += [f"{name}: {reason}" for name, reason in run.not_understood if name != "not counted"]
     if not run.gpu.is_known and not run.gpu_memory.is_known:

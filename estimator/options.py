@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import argparse
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NoReturn
 
 from analyzer.errors import InputError
+from estimator.estimation import READABLE, WORD_OF
 from estimator.runconfig import RunConfig
 from estimator.sourced import Origin
-from estimator.vocabulary import WORDS, Word, options
+from estimator.vocabulary import WORDS, Word, options, word_for_field
+
+_OTHER_NAMES = {"image size": "image_size", "input size": "image_size", "target GPU": "gpu"}
 
 
 class _Parser(argparse.ArgumentParser):
@@ -78,6 +81,14 @@ def parse_words(words: Sequence[str], base: Mapping[str, Any] | None = None) -> 
     if names:
         run = replace(run, gpu=replace(run.gpu, origin=Origin(" ".join(names))))
     return run
+
+
+def options_for(unknowns: Iterable[str]) -> list[str]:
+    """The options that would say what an estimate does not know, in the order of the vocabulary."""
+    fields = {text: WORD_OF.get(name, name) for name, text in READABLE.items()} | _OTHER_NAMES
+    heads = [text.partition(": ")[0] for text in unknowns]
+    words = {word.name for head in heads if (word := word_for_field(fields.get(head, head)))}
+    return [word.options[0] for word in WORDS if word.name in words and word.options]
 
 
 def unknown_option(option: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import shlex
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -76,8 +77,14 @@ def _rendered(result: Estimate, style: str) -> str:
     from bot.cli._width import columns
     from bot.render.estimate_text import WIDTH
     from bot.render.estimate_text import render as render_text
+    from estimator.options import options_for
 
-    return render_text(result, columns(WIDTH))
+    width = columns(WIDTH)
+    said = render_text(result, width)
+    if not (named := ", ".join(options_for(result.unknowns))):
+        return said
+    hint = textwrap.fill(f"options that would say it: {named}", width, subsequent_indent="  ", break_on_hyphens=False)
+    return f"{said}\n{hint}"
 
 
 def _bases(args: argparse.Namespace) -> list[RunConfig]:

@@ -9,6 +9,8 @@ import pytest
 
 from analyzer.errors import InputError
 from estimator.api import Interval, RunConfig, estimate, estimate_words
+from estimator.estimation import READABLE
+from estimator.options import options_for
 from estimator.report import Verdict
 from estimator.sourced import Origin
 from estimator.verdict import overall, verdict_for
@@ -212,3 +214,13 @@ def test_a_training_run_of_unknown_micro_batch_fits_only_if_one_that_is_not_smal
     result = estimate(RunConfig.from_document(run, Origin("test")))
     assert result.verdict == expected
     assert any("no micro-batch is known: up to" in reason for reason in result.reasons) == (expected == "borderline")
+
+
+def test_what_is_open_has_an_option_that_would_say_it() -> None:
+    run = RunConfig.from_document({"model": "gpt2", "optimizer": "shampoo", "colour": "blue"}, Origin("test"))
+    unknowns = estimate(run).unknowns
+    assert {"micro-batch", "target GPU", "colour: no such field in the vocabulary"} <= set(unknowns)
+    asked = ["--micro-batch", "--seq-len", "--precision", "--optimizer", "--attention", "--gpu"]
+    assert options_for(unknowns) == asked
+    named = {word for word in READABLE if not options_for([READABLE[word]])}
+    assert named == {"target_len", "classes", "companions", "whole_gradients"}, "nobody can say these on a command line"
