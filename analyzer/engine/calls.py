@@ -39,6 +39,7 @@ from analyzer.records import replace
 from analyzer.syntax import ir
 from analyzer.syntax.scope import target_names
 
+_UNBOUND = "torch.Tensor."
 IN_PLACE = {"detach_", "sigmoid_", "log_", "exp_", "relu_", "tanh_", "clamp_", "clip_"} | SCALED_IN_PLACE
 """Methods of a tensor after which it holds other numbers."""
 _BACKWARD = {"backward", "backward(…)"}
@@ -238,6 +239,10 @@ class Calls(Forwards):
     # --- libraries --------------------------------------------------------------------------------------------
 
     def call_external(self, callee: External, args: Args, at: int, state: State) -> Value:
+        if callee.name.startswith(_UNBOUND) and args.positional:  # ``torch.Tensor.detach(x)``
+            rest = replace(args, positional=args.positional[1:], nodes=args.nodes[1:])
+            methods = union(Method(case, callee.name[len(_UNBOUND) :]) for case in args.positional[0].cases)
+            return self.call(methods, rest, at, state)
         result = self.external_result(callee, args, at, state)
         observe = overlays.observer(callee.name)
         if observe is not None:

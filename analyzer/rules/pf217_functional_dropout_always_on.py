@@ -57,6 +57,8 @@ class FunctionalDropoutAlwaysOn(Rule):
                 continue
             if event.how == "layer" and not _is_used_here(function, event):
                 continue
+            if _is_decided(event, function):
+                continue
             report(
                 event.site,
                 _MESSAGES[event.how].format(callee=event.callee),
@@ -118,6 +120,26 @@ def _is_chosen(event: Dropped, function: ir.FunctionDef) -> bool:
             rates = [arg.value for arg in node.args if arg.value.at == event.rate_at]
             if any(_names(rate) & params for rate in rates):
                 return True
+    return False
+
+
+def _is_decided(event: Dropped, function: ir.FunctionDef) -> bool:
+    """Whether an argument of the function decides which rate it is: ``if not training: rate = 0.0``."""
+    params = {param.name for param in function.params} - {event.owner}
+    nodes = tuple(walk(function.body, into_functions=True))
+    calls = (node for node in nodes if isinstance(node, ir.Call) and node.at == event.site.at)
+    rates = {arg.value.id for node in calls for arg in node.args if isinstance(arg.value, ir.Name)}
+    for node in nodes:
+        given: Iterator[object] = iter(())
+        if isinstance(node, ir.If) and _names(node.test) & params:
+            given = walk((*node.body, *node.orelse), into_functions=False)
+        elif (
+            isinstance(node, ir.Assign) and isinstance(node.value, ir.Conditional) and _names(node.value.test) & params
+        ):
+            given = iter((node,))
+        chosen = (each for each in given if isinstance(each, ir.Assign))
+        if any(isinstance(target, ir.Name) and target.id in rates for each in chosen for target in each.targets):
+            return True
     return False
 
 

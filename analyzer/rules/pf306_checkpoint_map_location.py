@@ -229,7 +229,7 @@ def _knows_better(program: Program, read: Read) -> bool:
     if any(_DEVICE_WORDS.search(words(program).of(guard.site)) for guard in read.guards):
         return True
     return any(
-        other.function == read.function and other.function is not None and not is_absent(other.device)
+        other.function == read.function and other.site.path == read.site.path and not is_absent(other.device)
         for other in program.of(Read)
         if other.site != read.site
         and file_named(program, other.site, other.file_at) == file_named(program, read.site, read.file_at)
