@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from analyzer.engine import frozen, measures, outputs, targets, weights
 from analyzer.engine.calls import Calls
 from analyzer.engine.data_events import LoaderIterated
@@ -52,7 +54,7 @@ class Assignments(Calls):
         before = self.evaluate(node.targets[0], state) if grown is not None else None
         value = self.evaluate(node.value, state)
         if grown is not None and before is not None and any(carries(case) for case in value.cases):
-            value = self.accumulate(ir.Augment(node.at, node.targets[0], "+", grown), before, value, value)
+            value = self.accumulate(ir.Augment(node.at, node.targets[0], "+", grown), before, value, value, "item")
         outputs.note_joined(self, node, value)
         targets.note_average(self, node, value, state)
         weights.named(self, node, value)
@@ -228,7 +230,14 @@ class Assignments(Calls):
         """Whether a counter lives longer than the call (``self.steps += 1``): it counts calls that were not seen."""
         return isinstance(self.frame.this, Ref) and (dotted(target) or "").startswith("self.")
 
-    def accumulate(self, node: ir.Augment, left: Value, value: Value, result: Value) -> Value:
+    def accumulate(
+        self,
+        node: ir.Augment,
+        left: Value,
+        value: Value,
+        result: Value,
+        how: Literal["accumulate", "item"] = "accumulate",
+    ) -> Value:
         """``total += loss``: carried when what is added to already holds an earlier iteration's sum."""
         tag = ("accumulator", self.site(node.at))
         carried = any(isinstance(case, (Tensor, Unknown)) and tag in case.via for case in left.cases)
@@ -237,7 +246,7 @@ class Assignments(Calls):
         trace = start(self.site(node.at), "added to what earlier iterations left")
         self.emit(
             Store, node.at, next((case.trace for case in value.cases if carries(case)), value.trace), value=value,
-            value_at=node.value.at, into=tag, how="accumulate", is_carried=carried, freed="maybe", place=trace,
+            value_at=node.value.at, into=tag, how=how, is_carried=carried, freed="maybe", place=trace,
             on_object=isinstance(node.target, ir.Attribute),
         )  # fmt: skip
         return self.through(result, tag)

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from analyzer.engine.calls import Calls
+from analyzer.engine.events import Clear
 from analyzer.engine.machine import Args, unseen
 from analyzer.engine.state import State
 from analyzer.engine.values import Const, Method, Parameter, Ref, Stream, Tensor, Value, const
 
 
 def set_attribute(machine: Calls, args: Args, at: int, state: State) -> Value:
-    """``setattr(obj, name, value)``: under its name, or under one that is not known."""
+    """``setattr(obj, name, value)``: under its name, or under one that is not known; ``setattr(p, "grad", None)``."""
     if len(args.positional) == 3:
+        name = args.positional[1]
         for case in args.positional[0].cases:
+            if isinstance(case, Tensor) and isinstance(name, Const) and name.value == "grad":
+                machine.emit(Clear, at, None, modules=case.param_of)
             if isinstance(case, Ref):
                 _hold(case, args.positional[1], args.positional[2], state)
     return const(None)
