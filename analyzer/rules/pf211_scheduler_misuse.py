@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
 
 from analyzer.engine.counts import same_count
@@ -11,12 +12,22 @@ from analyzer.engine.machine import Obj
 from analyzer.engine.operations import LENGTHS
 from analyzer.engine.optim_events import SchedulerStep
 from analyzer.engine.program import Program
-from analyzer.engine.trace import Gap, Trace, start
+from analyzer.engine.trace import Gap, Site, Trace, start
 from analyzer.engine.values import Const, ObjectId, Ref, Scalar, Tensor, Tuple, Value
+from analyzer.engine.words import spelled
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
 from analyzer.rules.iteration import exclude, extra_guards, in_one_iteration, nest_of
+from analyzer.syntax import ir
+from analyzer.syntax.scope import dotted, walk
 
+_OWN_STEPS = re.compile(rb"interval|lr_scheduler_step|lr_schedulers\(|automatic_optimization\s*=\s*False")
+"""What says in a file that a scheduler is stepped otherwise."""
+_BY_BATCH = frozenset([
+    "OneCycleLR", "get_linear_schedule_with_warmup", "get_cosine_schedule_with_warmup", "get_scheduler",
+    "get_polynomial_decay_schedule_with_warmup", "get_cosine_with_hard_restarts_schedule_with_warmup",
+    "CosineAnnealingLR",
+])  # fmt: skip
 FEW = 500
 """An epoch of fewer batches is rare: a schedule that is over after so many steps was meant in epochs."""
 FEW_BATCHES = 20
@@ -55,7 +66,8 @@ class SchedulerMisuse(Rule):
 
     ## When it stays quiet
     When the horizon is not known; when the step stands under a condition of its own (per batch or per epoch, as
-    configured); for ``step(epoch)``, which sets the position itself; when a framework steps the scheduler.
+    configured); for ``step(epoch)``, which sets the position itself; when a framework steps the scheduler, but for what
+    Lightning would step once per epoch though it counts batches.
 
     ## Fix safety
     No automatic fix: whether the step moves or the horizon changes is the author's choice.
@@ -68,6 +80,7 @@ class SchedulerMisuse(Rule):
 
     def check(self, program: Program, report: Report) -> None:
         """Each step of a scheduler against the steps of the optimizer around it."""
+        _once_per_epoch(program, report)
         schedules = _known(list(program.of(SchedulerStep)))
         if not schedules:
             return
@@ -79,6 +92,47 @@ class SchedulerMisuse(Rule):
             _too_early(program, report, event, steps)
             _plateau_of_batches(program, report, event)
         _twice(program, report, schedules)
+
+
+def _once_per_epoch(program: Program, report: Report) -> None:
+    """Lightning steps what ``configure_optimizers`` returns once per epoch, unless an interval is given."""
+    for path in program.modules:
+        source = program.project.read(path) or b""
+        unit = program.unit(path) if b"configure_optimizers" in source and not _OWN_STEPS.search(source) else None
+        for function in walk(unit.body, into_functions=True) if unit is not None else ():
+            if not isinstance(function, ir.FunctionDef) or function.name != "configure_optimizers":
+                continue
+            for node in walk(function.body, into_functions=False):
+                why = _counts_batches(node)
+                if why and isinstance(node, ir.Call):
+                    site = Site(path, node.at)
+                    report(
+                        site,
+                        f"This schedule counts batches ({why}), but Lightning {{will step}} it once per epoch: it "
+                        'never leaves its beginning. Return it in a dict with `"interval": "step"`.',
+                        because=[
+                            start(site, "made here"),
+                            start(Site(path, function.at), "no interval is given in what this returns"),
+                        ],
+                        gaps=[Gap.CONVENTION],
+                    )
+
+
+def _counts_batches(node: object) -> str:
+    """Why a scheduler that is made here counts batches: it is given their number, or is made for nothing else."""
+    if not isinstance(node, ir.Call):
+        return ""
+    name = (dotted(node.callee) or "").rpartition(".")[2]
+    keywords = {arg.keyword for arg in node.args}
+    said = " ".join(spelled(arg.value) for arg in node.args)
+    if name == "OneCycleLR" and "steps_per_epoch" in keywords:
+        return "`steps_per_epoch` is the number of batches"
+    if name in _BY_BATCH and "estimated_stepping_batches" in said:
+        return "`estimated_stepping_batches` is the number of all"
+    few = (arg.value.value for arg in node.args if isinstance(arg.value, ir.Constant) and arg.keyword == "total_steps")
+    if name == "OneCycleLR" and "epoch" not in said.lower() and not any(isinstance(n, int) and n <= FEW for n in few):
+        return "torch docs: the policy changes the learning rate after every batch"
+    return ""
 
 
 def _known(schedules: list[SchedulerStep]) -> list[SchedulerStep]:
