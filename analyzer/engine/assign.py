@@ -105,6 +105,8 @@ class Assignments(Calls):
                 frozen.thaw(self, obj, value, state)
                 weights.kept(self, obj, target.attr, value, at, state)
                 state.set((obj, target.attr), value)
+            elif isinstance(case, Method) and target.attr == "requires_grad":
+                frozen.freeze_one(self, case, truth(value), at, state)
             elif isinstance(case, Method) and (owner := owner_of(case)) is not None:  # ``model.classifier.fc = …``
                 self.note_layer(owner, target.attr, value, state, at)
                 frozen.thaw(self, owner, value, state)

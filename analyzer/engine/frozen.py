@@ -12,7 +12,7 @@ from analyzer.engine import modes
 from analyzer.engine.events import Event
 from analyzer.engine.state import FALSE, GRAD_OFF, State
 from analyzer.engine.trace import Trace, start
-from analyzer.engine.values import Const, ObjectId, Ref, Scalar, Tensor, Value, const, truth
+from analyzer.engine.values import Const, Method, ObjectId, Ref, Scalar, Tensor, Value, const, truth
 from analyzer.records import dataclass
 
 if TYPE_CHECKING:
@@ -68,6 +68,18 @@ def freeze(machine: Machine, modules: Iterable[ObjectId], is_trained: bool | Non
         if is_trained is False or state.get((module, FLAG)) is not None:
             state.set((module, FLAG), value)
             state.set((module, SAID), value)
+
+
+def freeze_one(machine: Machine, parameter: Method, is_trained: bool | None, at: int, state: State) -> None:
+    """``layer.weight.requires_grad = False``: all that a layer without bias has, or a part of it."""
+    ref = parameter.receiver
+    if is_trained is not False or not isinstance(ref, Ref) or not machine.is_module(ref):
+        return
+    bias = dict(machine.obj(ref).arguments).get("bias")
+    if parameter.name == "weight" and bias is not None and truth(bias) is False:
+        freeze(machine, (ref.obj,), False, at, state)
+    elif state.flag(ref.obj, FLAG) is False:
+        state.set((ref.obj, FLAG), Scalar("bool"))
 
 
 def thaw(machine: Machine, owner: ObjectId, value: Value, state: State) -> None:

@@ -70,6 +70,7 @@ class GraphRetention(Rule):
 
     def check(self, program: Program, report: Report) -> None:
         """A store that is carried over a loop, of a tensor whose graph no backward consumes."""
+        needed = _differentiated(program)
         for store in program.of(Store):
             if not store.loops:
                 _kept_by_method(program, report, store)
@@ -83,11 +84,7 @@ class GraphRetention(Rule):
             if is_overwritten(program, store, loops) or is_over_models(program, carrier, loops):
                 continue
             freed = _freed_by(program, store, carrier, loops)
-            if freed is None and store.how == "item" and not isinstance(store.into, int):
-                continue  # a table that is filled: what reads it may be a part of the same pass
-            if freed is None and _is_needed_later(program, store, carrier, loops):
-                continue
-            if freed is None and is_entered_under(program, store.calls):
+            if freed is None and _is_wanted(program, store, carrier, loops, needed):
                 continue
             if is_short(program, store, loops) and (freed is not None or is_evaluated(program, carrier)):
                 continue
@@ -104,6 +101,17 @@ class GraphRetention(Rule):
                 fix=_fix(program, store, carrier, gaps),
             )
         _check_state(program, report)
+
+
+def _is_wanted(
+    program: Program, store: Store, carrier: Tensor | Unknown, loops: tuple[Loop, ...], needed: frozenset[Site]
+) -> bool:
+    """Whether a graph that no backward pass in the loops frees is kept for one that follows, or is none."""
+    if store.site in needed and is_evaluated(program, carrier):
+        return True
+    if store.how == "item" and not isinstance(store.into, int):
+        return True  # a table that is filled: what reads it may be a part of the same pass
+    return _is_needed_later(program, store, carrier, loops) or is_entered_under(program, store.calls)
 
 
 def _check_state(program: Program, report: Report) -> None:
@@ -144,6 +152,13 @@ def _is_cut_off(program: Program, forward: Forward) -> bool:
         forward.root in event.roots and extra_guards(event, forward) and _CUTS.search(program.sources.text(event.site))
         for event in program.within(GraphLeft, forward.loops)
     )
+
+
+def _differentiated(program: Program) -> frozenset[Site]:
+    """Where something is kept that a backward pass goes through, at least where training calls the function: that an
+    evaluation calls it with gradients on, PF102 says."""
+    tags = frozenset(tag for event in program.of(Backward) for tag in event.via)
+    return frozenset(store.site for store in program.of(Store) if store.into in tags)
 
 
 def _severity(program: Program, carrier: Tensor | Unknown, freed: Backward | None, gaps: list[Gap]) -> Severity:

@@ -16,7 +16,7 @@ _REORDERS = frozenset({"sorted", "zip", "reversed", "enumerate", "list", "tuple"
 
 def is_evaluated(program: Program, carrier: Tensor | Unknown) -> bool:
     """Whether the passes run in evaluation mode: that gradients are on there, PF102 says."""
-    passes = [event for event in program.of(Forward) if event.site in carrier.roots]
+    passes = [event for event in program.of(Forward) if event.root in carrier.roots]
     return bool(passes) and all(event.is_eval == "yes" for event in passes)
 
 
