@@ -33,6 +33,7 @@ TORCH_DRAWS = frozenset(
 )
 _ORDERS = frozenset({"shuffle", "permutation", "permuted", "sample", "choice"})
 _FEW_STATEMENTS = 3
+_MORE_STATEMENTS = 6
 _DEEP = 3
 _UNSEEDS = re.compile(rb"\bseed\(\s*\)")
 _CLOCKED = frozenset({"numpy.random.seed", "random.seed"})
@@ -191,9 +192,9 @@ def _calls(
             yield Site(path, node.at)
 
 
-def is_right_before_order(program: Program, seed: Site, stream: str) -> bool:
+def is_right_before_order(program: Program, seed: Site, stream: str, *, of_any: bool = False) -> bool:
     """Whether a number that is written down, or that a function is given beside what it orders, seeds a generator, and
-    a statement right after it draws an order."""
+    a statement right after it draws an order. `of_any`: or draws anything, as made-up data is."""
     unit = program.unit(seed.path)
     draws = {site.at for site in _calls(program, seed.path, "draw", stream, None)}
     for block in _blocks(unit.body) if unit is not None and draws else ():
@@ -202,9 +203,10 @@ def is_right_before_order(program: Program, seed: Site, stream: str) -> bool:
                 continue
             given = [arg.value for arg in node.value.args]
             is_written = all(isinstance(each, ir.Constant) or _is_parameter(program, seed, each) for each in given)
-            after = walk(block[index + 1 : index + 1 + _FEW_STATEMENTS], False)
+            after = walk(block[index + 1 : index + 1 + (_MORE_STATEMENTS if of_any else _FEW_STATEMENTS)], False)
             orders = (part for part in after if isinstance(part, ir.Call) and part.at in draws)
-            return is_written and any((dotted(part.callee) or "").rpartition(".")[2] in _ORDERS for part in orders)
+            named = ((dotted(part.callee) or "").rpartition(".")[2] for part in orders)
+            return is_written and any(of_any or name in _ORDERS for name in named)
     return False
 
 

@@ -50,3 +50,11 @@ def is_differentiated_elsewhere(program: Program, store: Store) -> bool:
 def _runs_backward_with(function: ir.FunctionDef, name: str) -> bool:
     named = {part.attr for part in walk(function.body, into_functions=True) if isinstance(part, ir.Attribute)}
     return name in named and bool(named & {"backward", "grad", "manual_backward"})
+
+
+def is_volatile(program: Program, site: Site) -> bool:
+    """Whether the function around a place makes volatile inputs: written for PyTorch before 0.4, where they recorded
+    nothing. Later ones ignore the word."""
+    function = program.function_around(site)
+    parts = walk(function.body, into_functions=False) if function is not None else ()
+    return any(isinstance(part, ir.Arg) and part.keyword == "volatile" for part in parts)

@@ -79,7 +79,11 @@ class GraphRetention(Rule):
             carrier = _carrier(program, store)
             if not loops or carrier is None or program.consumed(store.into):
                 continue
-            if not _is_made_anew(program, carrier, loops) or starts_over(program, store) or _is_listed(program, store):
+            if (
+                not _is_made_anew(program, carrier, loops)
+                or starts_over(program, store)
+                or _is_listed(program, store, loops)
+            ):
                 continue
             if is_overwritten(program, store, loops) or is_over_models(program, carrier, loops):
                 continue
@@ -279,9 +283,9 @@ def _is_needed_later(program: Program, store: Store, carrier: Tensor | Unknown, 
     )
 
 
-def _is_listed(program: Program, store: Store) -> bool:
-    """Whether a comprehension puts what there is into another list, or makes a handful of items."""
-    return is_sorted(program, store) or is_counted_out(program, store)
+def _is_listed(program: Program, store: Store, loops: tuple[Loop, ...]) -> bool:
+    """Whether a comprehension puts what there is into another list, or a loop makes a handful of items."""
+    return is_sorted(program, store) or is_counted_out(program, store, loops)
 
 
 def _is_window(program: Program, store: Store, carrier: Tensor | Unknown, loops: tuple[Loop, ...]) -> bool:

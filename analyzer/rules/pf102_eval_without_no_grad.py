@@ -14,9 +14,12 @@ from analyzer.engine.trace import Gap, Site, Trace, start
 from analyzer.findings import Severity
 from analyzer.fixes.no_grad import without_gradients
 from analyzer.rules.base import Report, Rule
-from analyzer.rules.entered import is_entered_under
+from analyzer.rules.entered import is_entered_under, is_volatile
+from analyzer.syntax import ir
+from analyzer.syntax.scope import dotted, walk
 
 _VOLATILE = re.compile(rb"\bvolatile\s*=")
+_GRADIENTS = frozenset({"grad", "backward", "enable_grad", "requires_grad_", "jacobian", "hessian", "jacrev", "vjp"})
 _LOSS_DATA = re.compile(rb"loss\w*\.data\[0\]")
 
 
@@ -82,7 +85,7 @@ class EvalWithoutNoGrad(Rule):
                 + _remark(program, at),
                 because=first.evidence.because,
                 gaps=first.evidence.gaps,
-                severity=Severity.NOTE if _is_for_show(first) or _is_old(program, at) else None,
+                severity=Severity.NOTE if _is_for_show(first) or _is_old(program, at, first) else None,
                 fix=without_gradients(program, first.place) if at.path == first.place.path else None,
             )
 
@@ -161,7 +164,7 @@ def _is_for_show(case: _Case) -> bool:
 def _evidence(program: Program, forward: Forward, nest: tuple[Loop, ...]) -> _Evidence | None:
     """What says that a forward is evaluation: its mode, or a loop over data that throws every graph away."""
     lost = _loses(program, forward)
-    if is_entered_under(program, forward.calls):
+    if is_entered_under(program, forward.calls) or _differentiates(program, forward):
         return None
     if program.is_called_without_grad(forward):
         lost = Gap.UNSEEN
@@ -183,6 +186,36 @@ def _evidence(program: Program, forward: Forward, nest: tuple[Loop, ...]) -> _Ev
         return None
     read = start(left.site, "only numbers without a graph are made of it")
     return _Evidence([(nest or forward.loops)[-1].trace, forward.trace, read], [Gap.CONVENTION])
+
+
+def _differentiates(program: Program, forward: Forward) -> bool:
+    """Whether the pass itself computes gradients (an energy that is minimised, a force, a penalty): it cannot run
+    without."""
+    here = program.function_around(forward.site)
+    if here is not None and any(_asks_gradient(node) for node in walk(here.body, False)):
+        return True
+    cls = program.objects[forward.module].cls if forward.module is not None else None
+    bodies = (each.body for each in cls.node.body if isinstance(each, ir.FunctionDef)) if cls is not None else ()
+    calls = (part for body in bodies for part in walk(body, True) if isinstance(part, ir.Call))
+    names = {(dotted(call.callee) or "").rpartition(".")[2] for call in calls}
+    return bool(names & _GRADIENTS) or any(
+        isinstance(part, ir.Arg) and part.keyword == "requires_grad" and _is_true(part.value)
+        for each in (cls.node.body if cls is not None else ())
+        if isinstance(each, ir.FunctionDef) and each.name == "forward"
+        for part in walk(each.body, True)
+    )
+
+
+def _asks_gradient(node: object) -> bool:
+    """``x.requires_grad = True``, ``x.requires_grad_()``: gradients of what is given are wanted."""
+    if isinstance(node, ir.Assign):
+        named = any(isinstance(target, ir.Attribute) and target.attr == "requires_grad" for target in node.targets)
+        return named and node.value is not None and _is_true(node.value)
+    return isinstance(node, ir.Call) and (dotted(node.callee) or "").endswith(".requires_grad_") and not node.args
+
+
+def _is_true(value: ir.Expr) -> bool:
+    return isinstance(value, ir.Constant) and value.value is True
 
 
 def _is_apart(program: Program, forward: Forward) -> bool:
@@ -221,12 +254,13 @@ def _remark(program: Program, at: Site) -> str:
     return " `volatile=True` has had no effect since PyTorch 0.4." if is_volatile else ""
 
 
-def _is_old(program: Program, at: Site) -> bool:
-    """Whether the file makes volatile inputs, in a tree that can only run on a PyTorch that heeds them: losses are read
-    as ``loss.data[0]``."""
+def _is_old(program: Program, at: Site, case: _Case) -> bool:
+    """Whether the function makes volatile inputs, or the file does in a tree that can only run on a PyTorch that heeds
+    them: losses are read as ``loss.data[0]``."""
+    if is_volatile(program, at) or is_volatile(program, case.forward.site):
+        return True
     source = program.project.read(at.path) or b""
-    is_volatile = _VOLATILE.search(source) is not None
-    return is_volatile and (
+    return _VOLATILE.search(source) is not None and (
         _LOSS_DATA.search(source) is not None or any(program.project.naming("data", "", _LOSS_DATA))
     )
 

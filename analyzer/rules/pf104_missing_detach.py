@@ -12,6 +12,7 @@ from analyzer.engine.values import ObjectId
 from analyzer.findings import Severity
 from analyzer.fixes.edits import InsertAfter
 from analyzer.rules.base import DraftFix, Report, Rule
+from analyzer.rules.entered import is_volatile
 
 
 class MissingDetach(Rule):
@@ -153,6 +154,7 @@ def _check_fixed(
                 "pass {will run} through it. Compute its output under `torch.no_grad()`.",
                 because=[step for step in (forward.mode, forward.trace, backward.trace) if step],
                 gaps=[Gap.CONVENTION],
+                severity=Severity.NOTE if is_volatile(program, forward.site) else None,
             )
 
 
@@ -176,7 +178,9 @@ def _check_targets(
                 "`torch.no_grad()`, or detach it.",
                 because=[forward.trace, backward.trace],
                 gaps=[Gap.CONVENTION],
-                severity=None if forward.function == function else Severity.NOTE,
+                severity=None
+                if forward.function == function and not is_volatile(program, forward.site)
+                else Severity.NOTE,
                 fix=DraftFix("Detach the target", "unsafe", (InsertAfter(forward.site.at, ".detach()"),)),
             )
 

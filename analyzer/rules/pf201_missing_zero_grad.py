@@ -12,7 +12,17 @@ from analyzer.findings import Severity
 from analyzer.fixes.edits import InsertStatement
 from analyzer.rules.base import DraftFix, Report, Rule
 
-_CLOCKS = frozenset({"time.time", "time.perf_counter", "perf_counter", "torch.cuda.Event"})
+_CLOCKS = frozenset(
+    {
+        "time.time",
+        "time.perf_counter",
+        "time.monotonic",
+        "time",
+        "perf_counter",
+        "timeit.default_timer",
+        "torch.cuda.Event",
+    }
+)
 
 
 class MissingZeroGrad(Rule):
@@ -145,10 +155,8 @@ def _gaps(program: Program, step: Step, nest: tuple[Loop, ...]) -> list[Gap]:
 def _is_measured(program: Program, step: Step, nest: tuple[Loop, ...]) -> bool:
     """Whether random numbers run through the loop and a clock beside it: how long a step takes is all that matters."""
     runs = list(program.within(Forward, nest))
-    function = program.function_around(step.site)
-    is_timed = function is not None and not _CLOCKS.isdisjoint(
-        name for name, how in function.uses.items() if "()" in how
-    )
+    around = program.function_around(step.site) or program.unit(step.site.path)
+    is_timed = around is not None and not _CLOCKS.isdisjoint(name for name, how in around.uses.items() if "()" in how)
     return is_timed and bool(runs) and all(run.is_dry for run in runs if program.has_parameters(run))
 
 

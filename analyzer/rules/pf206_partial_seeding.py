@@ -53,14 +53,15 @@ class PartialSeeding(Rule):
     ```
 
     ## When it stays quiet
-    When every generator that is drawn from is seeded somewhere in the program, in a helper or by a framework; when a
-    generator of one's own is used (``np.random.default_rng(0)``); when the generator that is not seeded is never drawn
-    from, or only after the training, for a picture, where a file keeps what came out, or in the workers of a loader,
-    where torch seeds NumPy and ``random``. A seed right before one shuffle or split may be meant for that alone: it is
-    possible, and a function that puts the state back seeds nothing. A note where a function that is no entry seeds and
-    no training was seen, where a method does so for an iterator, or where another file draws and the program was not
-    seen to. Where nothing at all is seeded, a
-    training script gets a note, unless it trains several times to report how much the results vary.
+    When every generator that is drawn from is seeded somewhere in the program, in a helper or by a framework; when
+    a generator of one's own is used (``np.random.default_rng(0)``); when the generator that is not seeded is never
+    drawn from, or only after the training, for a picture, where a file keeps what came out, or in the workers of a
+    loader, where torch seeds NumPy and ``random``. A seed right before one shuffle or split may be meant for that
+    alone: it is possible, and a function that puts the state back seeds nothing. A note where a function that is no
+    entry seeds and no training was seen, where a method does so for an iterator, where NumPy or ``random`` alone is
+    seeded for data that is drawn right there, or where another file draws and the program was not seen to. Where
+    nothing at all is seeded, a training script gets a note, unless it trains several times to report how much the
+    results vary.
 
     ## Fix safety
     No automatic fix: where the seed belongs is the author's choice.
@@ -119,7 +120,7 @@ def _report(program: Program, report: Report, found: Randomness, stream: str, tr
         f"{STREAMS[stream]}: runs {{will differ}}. Call `{_SEED[stream]}` as well.",
         because=[start(first, "some generators are seeded here"), draw],
         gaps=[Gap.UNSEEN if found.is_uncertain or _are_for_one_draw(program, seeded) else Gap.CONVENTION],
-        severity=Severity.NOTE if _is_on_import(program, seeded) or _is_weak(program, first, sites, trains) else None,
+        severity=Severity.NOTE if _is_beside(program, seeded) or _is_weak(program, first, sites, trains) else None,
     )
 
 
@@ -133,6 +134,22 @@ def _is_for_another(program: Program, site: Site) -> bool:
     return is_uncalled or _is_for_worker(program, site) or _restores(program, site)
 
 
+def _is_beside(program: Program, seeded: list[tuple[Site, str]]) -> bool:
+    """Whether the seeds are for something beside the run: for what an import brings, or for made-up data."""
+    return _is_on_import(program, seeded) or _is_for_data(program, seeded)
+
+
+def _is_for_data(program: Program, seeded: list[tuple[Site, str]]) -> bool:
+    """Whether NumPy or `random` is all that is seeded, in a cell of a notebook or in a function, with a number that is
+    written down, and data is drawn right after it: the data is meant to be the same, what learns from it may vary."""
+    return all(
+        stream in {"numpy", "python"}
+        and (site.path.endswith(".ipynb") or program.function_around(site) is not None)
+        and is_right_before_order(program, site, stream, of_any=True)
+        for site, stream in seeded
+    )
+
+
 def _is_on_import(program: Program, seeded: list[tuple[Site, str]]) -> bool:
     """Whether importing other files is what seeds: for what they hold (a dataset, layers), not for the run."""
     first = next(iter(program.modules), "")
@@ -143,7 +160,8 @@ def _is_weak(program: Program, seed: Site, draws: list[Site], trains: Step | Non
     """Whether a function that is no entry seeds, for what it does: in a program that trains nothing, or a method that
     gives a part of the data; or the draw stands in another file and was not seen to be made."""
     function = program.function_around(seed)
-    is_entry = function is None or _ENTRY_WORDS.search(function.name) is not None
+    is_made = function is not None and function.name == "__init__" and trains is None
+    is_entry = function is None or (_ENTRY_WORDS.search(function.name) is not None and not is_made)
     is_method = function is not None and [param.name for param in function.params[:1]] == ["self"]
     if not is_entry and (trains is None or is_method):
         return True

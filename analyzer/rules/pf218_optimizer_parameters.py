@@ -97,6 +97,8 @@ def _unreached(program: Program, report: Report, made: list[OptimizerMade]) -> N
             continue
         if any(_is_opaque(forward, step) for forward in program.within(Forward, nest)):
             continue
+        if all(program.objects[module].born in {"unseen", "called"} for module in step.modules):
+            continue  # code that was not read has made it, and may run it
         mine = step.modules | {step.optimizer}
         if any(event.how == "call" and event.objects & mine for event in program.of(Escape)):
             continue
@@ -119,6 +121,8 @@ def _left_out(program: Program, report: Report, made: list[OptimizerMade]) -> No
     steps = list(program.of(Step))
     held = frozenset(part for event in made for part in event.parts)
     if not steps or not all(_is_whole(program, event) for event in made) or any(program.of(ParametersAdded)):
+        return
+    if not held:  # what is optimised is a tensor that goes through the network: an image, noise, a latent code
         return
     known = {event.optimizer for event in made}
     if any(step.optimizer not in known for step in steps):

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from analyzer.engine.activations import LOG_PROBABILITIES, PROBABILITIES, RAW
 from analyzer.engine.events import Loss
+from analyzer.engine.loading import is_const
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap
 from analyzer.engine.values import Activation, Tensor
 from analyzer.findings import Severity
 from analyzer.rules.base import DraftFix, Report, Rule
 from analyzer.rules.loss_inputs import Mismatch, described, is_true, mismatch, renamed_call
+from analyzer.syntax import ir
+from analyzer.syntax.scope import walk
 
 _NO_LOGS = frozenset({"softmax", "sigmoid", RAW, "relu", "tanh"})
 _KL = ("torch.nn.KLDivLoss", "torch.nn.functional.kl_div")
@@ -49,13 +52,23 @@ class LogLossInputMismatch(Rule):
     def check(self, program: Program, report: Report) -> None:
         """A loss over log-probabilities and what it is fed with."""
         for loss in program.of(Loss):
-            if loss.expects != "log-probabilities":
+            if loss.expects != "log-probabilities" or _is_picking(program, loss):
                 continue
             found = mismatch(program, loss, _NO_LOGS)
             if found is not None:
                 _input(program, found, report)
             elif loss.callee in _KL:
                 _target(program, loss, report)
+
+
+def _is_picking(program: Program, loss: Loss) -> bool:
+    """``-F.nll_loss(p, target, reduction="none")`` picks a number of each row, whatever it is."""
+    function, unit = program.function_around(loss.site), program.unit(loss.site.path)
+    body = function.body if function is not None else unit.body if unit is not None else ()
+    return is_const(loss.options.get("reduction"), "none") and any(
+        isinstance(node, ir.Operation) and node.op == "-" and node.right is None and node.left.at == loss.site.at
+        for node in walk(body, False)
+    )
 
 
 def _input(program: Program, found: Mismatch, report: Report) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from analyzer.engine.events import Forward, Loop, Store
+from analyzer.engine.events import Backward, Forward, Loop, Step, Store
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Site
 from analyzer.engine.values import Scalar, Tensor, Unknown
@@ -73,10 +73,17 @@ def is_sorted(program: Program, store: Store) -> bool:
     return all(dotted(call.callee) in _REORDERS for call in calls)
 
 
-def is_counted_out(program: Program, store: Store) -> bool:
-    """Whether a comprehension makes a handful of items, as many as its text says: ``[model(turned(x, i)) for i in
-    range(8)]``. No backward pass can run in it, and nothing piles up."""
-    over = words(program).node(store.loops[-1].site)
+def is_counted_out(program: Program, store: Store, loops: tuple[Loop, ...]) -> bool:
+    """Whether a loop makes a handful of items, as many as its text says, and trains nothing in between: the turned
+    copies of an image, the steps of a short sequence. Nothing piles up."""
+    if any(program.within(Backward, store.loops)) or any(program.within(Step, store.loops)):
+        return False
+    return all(_is_handful(words(program).node(loop.site)) for loop in loops)
+
+
+def _is_handful(node: object) -> bool:
+    """``for i in range(8)``, as a statement or in a comprehension."""
+    over = node.iter if isinstance(node, ir.For) else node
     if not isinstance(over, ir.Call) or dotted(over.callee) != "range" or len(over.args) != 1:
         return False
     count = over.args[0].value
