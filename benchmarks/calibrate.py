@@ -168,7 +168,7 @@ def reserves() -> dict[str, Factors]:
     traces = traced_reserves()
     full = [one for one in traces if one.variant.method == "full"]
     base = _spread([one.ratio for one in full if one.state_share < _STATEFUL])
-    slopes = [(one.ratio - base[1]) / one.state_share for one in full if one.state_share >= _STATEFUL]
+    slopes = [max((one.ratio - base[1]) / one.state_share, 0.0) for one in full if one.state_share >= _STATEFUL]
     adapter = _spread([one.ratio for one in traces if one.variant.method == "lora"])
     found = {"reserved-adapter": adapter, "reserved-full": base, "reserved-per-state": _spread(slopes)}
     rounded = {name: (round(low, 4), round(point, 4), round(high, 4)) for name, (low, point, high) in found.items()}

@@ -94,6 +94,18 @@ def _flux(grid: Grid, dtype: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def _flux2(width: int, *, is_guided: bool = False) -> Inputs:
+    def made(grid: Grid, dtype: Any) -> dict[str, Any]:
+        count = grid[1] * grid[2]
+        found = {
+            "hidden_states": _zeros(dtype, 1, count, 128), "encoder_hidden_states": _zeros(dtype, 1, 512, width),
+            "timestep": _zeros(dtype, 1), "img_ids": _zeros(dtype, count, 4), "txt_ids": _zeros(dtype, 512, 4),
+        }  # fmt: skip
+        return {**found, "guidance": _zeros(dtype, 1)} if is_guided else found
+
+    return made
+
+
 def _sd3(grid: Grid, dtype: Any) -> dict[str, Any]:
     return {
         "hidden_states": _zeros(dtype, 1, 16, 2 * grid[1], 2 * grid[2]), "timestep": _zeros(dtype, 1),
@@ -141,6 +153,17 @@ NETS = {
     "Wan 2.1 14B": Net("WanTransformer3DModel", (7, 16, 24), _video(512, is_hunyuan=False), ("num_layers",)),
     "FLUX.1": Net(
         "FluxTransformer2DModel", (1, 64, 64), _flux, ("num_layers", "num_single_layers"), (("guidance_embeds", True),)
+    ),
+    "FLUX.2 klein 4B": Net(
+        "Flux2Transformer2DModel", (1, 64, 64), _flux2(7680), ("num_layers", "num_single_layers"),
+        (("num_attention_heads", 24), ("joint_attention_dim", 7680), ("guidance_embeds", False)),
+    ),
+    "FLUX.2 klein 9B": Net(
+        "Flux2Transformer2DModel", (1, 64, 64), _flux2(12288), ("num_layers", "num_single_layers"),
+        (("num_attention_heads", 32), ("joint_attention_dim", 12288), ("guidance_embeds", False)),
+    ),
+    "FLUX.2 dev": Net(
+        "Flux2Transformer2DModel", (1, 64, 64), _flux2(15360, is_guided=True), ("num_layers", "num_single_layers")
     ),
     "Stable Diffusion 3 medium": Net(
         "SD3Transformer2DModel", (1, 64, 64), _sd3, ("num_layers",),

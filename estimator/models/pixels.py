@@ -1,7 +1,8 @@
 """Diffusion networks by id: what a position of their latent image or video costs, traced in the real classes.
 
 ``data/pixels.csv`` holds the counts and `estimator.calibration.diffusion` is what traced them. Bytes are per latent
-position and 16-bit element; a network's blocks are alike, so a count holds for every size of image.
+position and 16-bit element; a network's blocks are alike, so a count holds for every size of image. Where the prompt's
+words pass through the same blocks (`words`), they are positions too, and a count is spread over both.
 """
 
 from __future__ import annotations
@@ -38,15 +39,16 @@ class PixelNet:
     frozen: Regime  # adapters beside frozen weights
     mixed: Regime  # fp32 weights under autocast
     held: float
+    words: int  # of the prompt, where they pass through the blocks beside the picture
     scores: float  # elements of all attention maps over the square of the positions, where they are materialised
     text: int
     coder: int
     source: str
 
     def positions(self, height: int, width: int, frames: int) -> int:
-        """Latent positions of a video, or of an image (one frame)."""
+        """Latent positions of a video, or of an image (one frame), and those of the prompt beside them."""
         in_time = (frames - 1) // self.stride + 1 if self.stride else 1
-        return max(height // self.side, 1) * max(width // self.side, 1) * in_time
+        return max(height // self.side, 1) * max(width // self.side, 1) * in_time + self.words
 
 
 def find(name: str) -> PixelNet | None:
@@ -64,12 +66,18 @@ def _net(row: dict[str, str]) -> PixelNet:
     def whole(name: str) -> int:
         return int(number(row, name) or 0)
 
+    traced = whole("traced")
+    share = (
+        traced / (traced + whole("words")) if traced else 1.0
+    )  # counts are per position of the picture that was traced
+
     def regime(suffix: str) -> Regime:
-        return Regime(number(row, f"kept{suffix}") or 0.0, number(row, f"block{suffix}") or 0.0)
+        return Regime((number(row, f"kept{suffix}") or 0.0) * share, (number(row, f"block{suffix}") or 0.0) * share)
 
     return PixelNet(
         name=row["name"], params=whole("params"), layers=whole("layers"), hidden=whole("hidden"), side=whole("side"),
         stride=whole("stride"), trained=regime(""), frozen=regime("_frozen"), mixed=regime("_mixed"),
-        held=number(row, "held") or 0.0, scores=number(row, "scores") or 0.0, text=whole("text_params"),
+        held=number(row, "held") or 0.0, words=whole("words"), scores=number(row, "scores") or 0.0,
+        text=whole("text_params"),
         coder=whole("coder_params"), source=row["source"],
     )  # fmt: skip

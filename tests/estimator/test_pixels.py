@@ -34,6 +34,8 @@ def point(**words: Any) -> int:
         ("Wan-AI/Wan2.1-T2V-1.3B-Diffusers", "Wan 2.1 1.3B"), ("Wan-AI/Wan2.1-T2V-14B", "Wan 2.1 14B"),
         ("black-forest-labs/FLUX.1-dev", "FLUX.1"), ("stabilityai/stable-diffusion-xl-base-1.0", "SDXL"),
         ("CompVis/stable-diffusion-v1-4", "Stable Diffusion 1"), ("amused/amused-512", "aMUSEd 512"),
+        ("black-forest-labs/FLUX.2-klein-base-4B", "FLUX.2 klein 4B"), ("black-forest-labs/FLUX.2-dev", "FLUX.2 dev"),
+        ("black-forest-labs/FLUX.2-klein-9B", "FLUX.2 klein 9B"),
         ("stabilityai/stable-diffusion-3-medium", "Stable Diffusion 3 medium"),
     ],
 )  # fmt: skip
@@ -43,7 +45,7 @@ def test_an_id_names_a_network(name: str, found: str) -> None:
     assert net.name == found
 
 
-@pytest.mark.parametrize("name", ["black-forest-labs/FLUX.2-klein-base-4B", "meta-llama/Llama-2-7b-hf", "gpt2", "wan"])
+@pytest.mark.parametrize("name", ["black-forest-labs/FLUX.3-dev", "meta-llama/Llama-2-7b-hf", "gpt2", "wan"])
 def test_other_ids_name_none(name: str) -> None:
     assert pixels.find(name) is None
 
@@ -78,3 +80,12 @@ def test_unknown_frames_and_precision_are_said_and_widen() -> None:
 def test_a_materialised_attention_map_costs_its_square() -> None:
     words = {"model": "CompVis/stable-diffusion-v1-4", "image_size": 512, "grad_checkpointing": "false"}
     assert point(**words, attention="eager") - point(**words, attention="sdpa") > 2**30
+
+
+def test_the_words_of_the_prompt_are_positions_where_they_pass_through_the_blocks() -> None:
+    flux, wan = pixels.find("black-forest-labs/FLUX.1-dev"), pixels.find("Wan-AI/Wan2.1-T2V-14B")
+    assert flux is not None
+    assert wan is not None
+    assert flux.positions(512, 512, 1) == 32 * 32 + 512
+    assert wan.positions(480, 832, 81) == 30 * 52 * 21
+    assert flux.trained.kept * (64 * 64 + 512) == pytest.approx(10_263_192 * 64 * 64)  # as it was traced
