@@ -77,13 +77,13 @@ def gradient_bytes(setup: Setup) -> float:
 def accumulating_gradients(setup: Setup) -> Term:
     """Gradients while micro-batches add to them. Where FSDP does not reduce in between (``no_sync``), every rank holds
     them whole, and a unit that mixes adapters with frozen weights has one gradient for all of it."""
+    reduced = gradients(setup)
     if not setup.whole_gradients:
-        return gradients(setup)
+        return reduced
     params = setup.trainable_params if setup.method == "full" else setup.block_params
     total, formula = int(params * setup.compute_bytes), f"{params:,} in trained units x {setup.compute_bytes} B, whole"
-    return Term(
-        "gradients", total, 0, formula, "torch FSDP: no_sync accumulates full gradients; one per flat parameter"
-    )
+    source = "torch FSDP: no_sync accumulates full gradients; one per flat parameter"
+    return Term("gradients", total, reduced.floor_bytes, formula, source)  # what is reduced must be there in any case
 
 
 def gradients(setup: Setup) -> Term:

@@ -268,6 +268,7 @@ def test_fsdp_without_synchronisation_holds_whole_gradients_of_all_that_shares_a
     sharded = {"sharding": "fsdp", "num_gpus": 4, "precision": "pure-bf16", "grad_checkpointing": True}
     full = replace(setup(**sharded), whole_gradients=True)
     assert weights.accumulating_gradients(full).num_bytes == 2 * PARAMS  # of 16 bits, on every rank
+    assert weights.accumulating_gradients(full).floor_bytes == 2 * PARAMS // 4
     assert weights.gradients(full).num_bytes == 2 * PARAMS // 4  # and a quarter each once they are reduced
     lora = replace(setup(**sharded, method="lora"), whole_gradients=True)
     assert weights.accumulating_gradients(lora).num_bytes == 2 * lora.block_params  # the head's unit has no adapter
