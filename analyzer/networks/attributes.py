@@ -363,6 +363,15 @@ def children(this: Instance) -> Iterator[Instance]:
 
 def walk(this: Instance) -> Iterator[Instance]:
     """A module and all modules inside it, each once."""
+    return _walked(this, children)
+
+
+def held(this: Instance) -> Iterator[Instance]:
+    """As `walk`, with the modules in plain containers: torch does not register those, but a forward pass calls them."""
+    return _walked(this, _attached)
+
+
+def _walked(this: Instance, inside: Callable[[Instance], Iterator[Instance]]) -> Iterator[Instance]:
     seen: set[int] = set()
     pending = [this]
     while pending:
@@ -371,7 +380,13 @@ def walk(this: Instance) -> Iterator[Instance]:
             continue
         seen.add(id(one))
         yield one
-        pending += reversed(list(children(one)))
+        pending += reversed(list(inside(one)))
+
+
+def _attached(this: Instance) -> Iterator[Instance]:
+    for value in (*this.fields.values(), *(this.items or ())):
+        plain = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else (value,)
+        yield from (each for each in plain if isinstance(each, Instance) and each.is_module)
 
 
 def parameters(this: Instance) -> Iterator[tuple[str, Tensor]]:

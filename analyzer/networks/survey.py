@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from analyzer.api import ForwardPass
-from analyzer.networks.attributes import parameters, walk
+from analyzer.networks.attributes import held, parameters, walk
 from analyzer.networks.expressions import Frame
 from analyzer.networks.machine import Machine
 from analyzer.networks.tape import Tape
@@ -171,7 +171,7 @@ def _tensors(value: object) -> Iterator[Tensor]:
 
 def _first_layer(made: Instance) -> tuple[str, int]:
     """What kind of input the first layer with weights takes, and how many channels or features."""
-    for each in walk(made):
+    for each in held(made):
         name, fields = each.cls.name.rpartition(".")[2], each.fields
         weight = fields.get("weight")
         if not isinstance(weight, Tensor) or not each.cls.home.prefix or len(weight.shape) < 2:
@@ -186,7 +186,7 @@ def _first_layer(made: Instance) -> tuple[str, int]:
             return "tokens", weight.shape[0]
         if name == "Linear":
             return "features", weight.shape[1]
-    recurrent = next((each for each in walk(made) if isinstance(each.fields.get("input_size"), int)), None)
+    recurrent = next((each for each in held(made) if isinstance(each.fields.get("input_size"), int)), None)
     if recurrent is not None:
         size = recurrent.fields["input_size"]
         assert isinstance(size, int)

@@ -163,18 +163,18 @@ def override(ledger: Ledger, sha: str, reason: str, maker: Maker) -> Decided:
 def check_sha(sha: str) -> None:
     """A commit is overridden by its full id only: a push after the look must not ride on it."""
     if not _SHA.fullmatch(sha):
-        raise InputError("name the commit with all 40 digits (`git rev-parse HEAD`), not a branch or a short id")
+        raise InputError("name the commit with all 40 digits (git rev-parse HEAD), not a branch or a short id")
 
 
 def _check_silencable(rule: str) -> None:
     if rule == UNSILENCED:
         raise InputError(
-            f"{rule} is neither dismissed nor ignored: `/preflight override memory <40-digit sha> reason`, given by "
+            f"{rule} is neither dismissed nor ignored: /preflight override memory <40-digit sha> reason, given by "
             "somebody who did not write it, lets one commit pass"
         )
 
 
 def _with_room(ledger: Ledger) -> Ledger:
     if not has_room(ledger):
-        raise InputError("too much is decided on this pull request to be kept: put rules into `.github/preflight.yml`")
+        raise InputError("too much is decided on this pull request to be kept: put rules into .github/preflight.yml")
     return ledger

@@ -106,6 +106,23 @@ def test_modules_in_a_plain_list_are_no_parameters() -> None:
     assert net("self.parts = [nn.Linear(4, 4)]\nself.kept = nn.Linear(2, 2)", "return x").params == 6
 
 
+def test_what_a_network_is_given_is_what_its_unregistered_layers_take_too() -> None:
+    found = net(
+        """
+        self.blocks = [nn.Conv2d(3, 64, 3, padding=1), nn.Conv2d(64, 128, 3, padding=1)]
+        self.fc = nn.Linear(128, 10)
+        self.mean = torch.tensor([0.5, 0.5, 0.5]).view(1, 3, 1, 1)
+        """,
+        """
+        x = x - self.mean
+        for block in self.blocks:
+            x = block(x)
+        return self.fc(x.mean(dim=(2, 3)))
+        """,
+    )
+    assert (found.params, {each.kind for each in found.passes}) == (1_290, {"image"})
+
+
 def test_configuration_inheritance_other_files_and_arguments_are_followed() -> None:
     found = one(
         """
