@@ -324,6 +324,13 @@ def _wrong_argument(program: Program, report: Report, event: SchedulerStep) -> N
             because=because,
             gaps=[Gap.UNSEEN] if event.guards else [],  # a call that fails is seen at once: the condition keeps it away
         )
+    elif made.name == _PLATEAU and event.given is not None and _is_counter(event.given):
+        report(
+            event.site,
+            "`ReduceLROnPlateau.step` takes the metric it watches, and {is} given the number of the epoch: it never "
+            "improves, so that the learning rate is cut every few epochs. Give it the loss or score of the validation.",
+            because=because,
+        )
     elif made.name.startswith(_TORCH) and made.name != _PLATEAU and isinstance(event.given, Tensor):
         report(
             event.site,
@@ -331,6 +338,11 @@ def _wrong_argument(program: Program, report: Report, event: SchedulerStep) -> N
             "jumps to that position of the schedule. Only `ReduceLROnPlateau` takes a metric.",
             because=because,
         )
+
+
+def _is_counter(value: Value) -> bool:
+    """Whether a value is what a loop counts with."""
+    return all(isinstance(case, Scalar) and case.kind == "range" for case in value.cases)
 
 
 # --- what a scheduler was given -------------------------------------------------------------------------------------

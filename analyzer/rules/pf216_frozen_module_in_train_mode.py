@@ -11,7 +11,7 @@ from analyzer.engine.values import Const, External, ObjectId, truth
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
 from analyzer.syntax import ir
-from analyzer.syntax.scope import walk
+from analyzer.syntax.scope import target_names, walk
 
 
 class FrozenModuleInTrainMode(Rule):
@@ -71,7 +71,7 @@ class FrozenModuleInTrainMode(Rule):
             if switch is None or (event.module, event.switch.site) in seen or nest_key(event.loops) not in trained:
                 continue
             is_whole = switch.module == event.module
-            if (is_whole and not optimized & event.parts) or _is_held(switches, event):
+            if (is_whole and not optimized & event.parts) or _is_held(program, switches, event):
                 continue
             if event.parts & program.followers:
                 continue  # an average of what is trained: its batch norm is meant to see the batches
@@ -100,7 +100,7 @@ def _check_left(program: Program, report: Report) -> None:
         is_switched = any(not switch.modules or switch.modules & event.parts for switch in switches)
         if is_switched or nest_key(event.loops) not in trained or event.parts & (optimized | program.followers):
             continue
-        if program.escapes(event.module) is not None:
+        if program.escapes(event.module) is not None or _goes_one_by_one(program):
             continue
         if _keeps_average(program, event) and not _came_with_weights(program, event.module):
             continue
@@ -149,7 +149,7 @@ def _report_owned(program: Program, report: Report, event: FrozenInTrain, switch
     )
 
 
-def _is_held(switches: list[Mode], event: FrozenInTrain) -> bool:
+def _is_held(program: Program, switches: list[Mode], event: FrozenInTrain) -> bool:
     """Whether some code puts parts of it, or something that is not known, into evaluation mode while it trains: batch
     norm layers one by one, in a loop or a function."""
     for switch in switches:
@@ -157,4 +157,18 @@ def _is_held(switches: list[Mode], event: FrozenInTrain) -> bool:
             continue
         if switch.module is None or (switch.modules & event.parts and event.module not in switch.modules):
             return True
+    return _goes_one_by_one(program)
+
+
+def _goes_one_by_one(program: Program) -> bool:
+    """Whether code that was read puts what a loop goes over into evaluation mode, whatever that is."""
+    for path in program.modules:
+        unit = program.unit(path) if b".eval(" in (program.project.read(path) or b"") else None
+        for loop in walk(unit.body, into_functions=True) if unit is not None else ():
+            names = set(target_names(loop.target)) if isinstance(loop, ir.For) else set()
+            for node in walk(loop.body, into_functions=False) if isinstance(loop, ir.For) else ():
+                callee = node.callee if isinstance(node, ir.Call) else None
+                of = callee.value if isinstance(callee, ir.Attribute) and callee.attr == "eval" else None
+                if isinstance(of, ir.Name) and of.id in names:
+                    return True
     return False
