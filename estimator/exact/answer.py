@@ -12,7 +12,7 @@ from analyzer.errors import InputError
 from estimator.estimation import runtime_key, targets
 from estimator.exact.examples import example
 from estimator.exact.trace import OPTIMIZERS, PRECISIONS, Request, Traced, trace
-from estimator.memory.interval import residual_of
+from estimator.memory.interval import reserve_with, residual_of
 from estimator.memory.runtime import overhead
 from estimator.report import Estimate, InputLine, Interval, ModelAnswer, Moment, TargetAnswer, Term
 from estimator.runconfig import UNSET, RunConfig
@@ -98,7 +98,8 @@ def _one_of(known: Collection[str], what: str, sourced: Sourced[str], otherwise:
 def _answer(name: str, run: RunConfig, traced: Traced, assumed: Mapping[str, str]) -> Estimate:
     cards = targets(run)
     low, point, high = _UNSURE
-    reserve = residual_of("reserved-over-allocated")
+    is_training = traced.trained > 0
+    reserve = reserve_with(traced.state / traced.peak) if is_training else residual_of("reserved-over-allocated")
     allocated = _interval(traced.must, traced.peak, (low, point, high))
     reserved = _interval(traced.must, traced.peak, (low, point * reserve.point, high * reserve.high))
     floor, expected = overhead(runtime_key(cards))

@@ -35,12 +35,13 @@ _IN_FP32 = (
 @dataclass(frozen=True, slots=True)
 class Traced:
     """Bytes of one device. `at_peak` are those of the worst moment by kind (weights, gradients, …); `must` is what is
-    there in every implementation: weights, gradients and what the optimizer keeps between steps."""
+    there in every implementation: weights, gradients and `state`, what the optimizer keeps between steps."""
 
     params: int
     trained: int
     peak: int
     must: int
+    state: int
     at_peak: tuple[tuple[str, int], ...]
     moments: tuple[tuple[str, int], ...]
 
@@ -82,12 +83,12 @@ def trace(request: Request) -> Traced:
                 _step(model, inputs, optimizer, mixed, lambda name: moments.__setitem__(name, _total(tracker)))
                 tracker.reset_mod_stats()  # of modules; the peak stays
         peak = _by_kind(tracker.get_tracker_snapshot("peak"))
-    params = sum(each.numel() for each in model.parameters())
+    params, state = sum(each.numel() for each in model.parameters()), _state_bytes(optimizer)
     own = sum(each.numel() * each.element_size() for each in model.parameters())
     grads = sum(each.numel() * each.element_size() for each in trained) if optimizer else 0
     return Traced(
         params=params, trained=sum(each.numel() for each in trained) if optimizer else 0, peak=peak.pop("Total"),
-        must=own + grads + _state_bytes(optimizer), at_peak=tuple((name, size) for name, size in peak.items() if size),
+        must=own + grads + state, state=state, at_peak=tuple((name, size) for name, size in peak.items() if size),
         moments=tuple(moments.items()),
     )  # fmt: skip
 

@@ -93,7 +93,12 @@ def reserve_of(setup: Setup) -> Residual:
         return table["reserved-over-allocated"]
     if setup.method != "full":
         return table["reserved-adapter"]
-    base, slope, share = table["reserved-full"], table["reserved-per-state"], state_share(setup)
+    return reserve_with(state_share(setup))
+
+
+def reserve_with(share: float) -> Residual:
+    """The same, of a full training in whose peak the optimizer's state has that share."""
+    base, slope = _residuals()["reserved-full"], _residuals()["reserved-per-state"]
     low, point, high = (getattr(base, end) + share * getattr(slope, end) for end in ("low", "point", "high"))
     return Residual(min(low, point), point, max(high, point))
 
