@@ -11,6 +11,8 @@ from analyzer.engine.machine import Args, Machine
 from analyzer.engine.trace import Site, start
 from analyzer.engine.values import Const, Tensor, Unknown, Value, union
 from analyzer.records import dataclass, replace
+from analyzer.syntax import ir
+from analyzer.syntax.scope import walk
 
 IGNORED = -100
 """What `torch.nn.CrossEntropyLoss` ignores unless told otherwise."""
@@ -30,6 +32,43 @@ class PaddedLabels(Event):
     """A model is given labels that hold padding, and computes the loss over all of them. `padded`: where it came in."""
 
     padded: Site
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PaddedColumn(Event):
+    """A function that a data set is mapped through copies padded texts into its labels. `padded`: where it fills up."""
+
+    padded: Site
+
+
+_FILLING = (True, "longest", "max_length")
+
+
+def copied_labels(body: ir.Block) -> tuple[ir.Call, ir.Assign] | None:
+    """``out = tokenizer(…, padding="max_length")`` and ``out["labels"] = out["input_ids"].copy()`` in a function that
+    says nothing of what to ignore."""
+    filled: ir.Call | None = None
+    copied: ir.Assign | None = None
+    for node in walk(body, into_functions=True):
+        if isinstance(node, ir.Call) and any(_fills_up(arg) for arg in node.args):
+            filled = node
+        elif isinstance(node, ir.Conditional) or (isinstance(node, ir.Constant) and node.value in (IGNORED, -IGNORED)):
+            return None
+        elif (
+            isinstance(node, ir.Assign) and node.value is not None and any(_is_key(to, "labels") for to in node.targets)
+        ):
+            copied = (
+                node if any(_is_key(part, "input_ids") for part in walk((node.value,), into_functions=True)) else None
+            )
+    return (filled, copied) if filled is not None and copied is not None else None
+
+
+def _fills_up(arg: ir.Arg) -> bool:
+    return arg.keyword == "padding" and isinstance(arg.value, ir.Constant) and arg.value.value in _FILLING
+
+
+def _is_key(node: object, key: str) -> bool:
+    return isinstance(node, ir.Subscript) and isinstance(node.index, ir.Constant) and node.index.value == key
 
 
 def after_call(name: str, args: Args, result: Value, site: Site) -> Value:

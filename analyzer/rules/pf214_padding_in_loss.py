@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
 from analyzer.engine.events import Loss
-from analyzer.engine.padding import PaddedLabels, padding_of
+from analyzer.engine.padding import PaddedColumn, PaddedLabels, padding_of
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap, start
 from analyzer.findings import Severity
@@ -13,6 +15,11 @@ _IGNORES = ("torch.nn.CrossEntropyLoss", "torch.nn.functional.cross_entropy", "t
             "torch.nn.functional.nll_loss")  # fmt: skip
 _EXCUSES = {"ignore_index": "2", "weight": "0"}
 """Options that leave padding out, and their positions where a module is made."""
+
+
+_GENERATES = re.compile(rb"ForCausalLM|LMHeadModel|ForConditionalGeneration|ForSeq2SeqLM")
+_EXCUSED = re.compile(rb"-100|DataCollatorForLanguageModeling|ignore_index|attention_mask.{0,40}labels|masked_fill")
+"""What in a file says that padding is taken out of the labels, here or there."""
 
 
 class PaddingInLoss(Rule):
@@ -61,6 +68,16 @@ class PaddingInLoss(Rule):
                 ],
                 gaps=[Gap.CONVENTION],
             )
+        for column in program.of(PaddedColumn):
+            source = program.project.read(column.trace.site.path) or b""
+            if _GENERATES.search(source) and not _EXCUSED.search(source):
+                report(
+                    column.trace.site,
+                    "The column of labels {is} padded like the texts, and the loss of the model {does count} the "
+                    "padding: only -100 is ignored. Set the labels to -100 where the attention mask is 0.",
+                    because=[start(column.padded, "texts are filled up here"), column.trace],
+                    gaps=[Gap.CONVENTION],
+                )
         for loss in program.of(Loss):
             if loss.callee not in _IGNORES or any(name in loss.options for name in (*_EXCUSES, "reduction", "reduce")):
                 continue

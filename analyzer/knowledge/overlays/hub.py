@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from analyzer.engine.calls import Calls
 from analyzer.engine.machine import Args
+from analyzer.engine.padding import PaddedColumn, copied_labels
 from analyzer.engine.state import State
-from analyzer.engine.values import Const, External, Ref, Value, const, truth
+from analyzer.engine.trace import Site, start
+from analyzer.engine.values import Const, External, Func, Ref, Value, const, truth
+from analyzer.syntax import ir
 
 KIND = "HubData"
 OFFICIAL = "datasets.load_dataset"
@@ -62,9 +65,22 @@ def _shuffled(machine: Calls, receiver: Ref, args: Args, at: int, state: State) 
     return mixed
 
 
+def mapped(machine: Calls, receiver: Value, args: Args, at: int, state: State, result: Value) -> None:
+    """``dataset.map(tokenize)``: padded texts that are copied into the labels."""
+    function = args.at(0, "function")
+    for case in function.cases if function is not None else ():
+        body = case.node.body if isinstance(case, Func) and isinstance(case.node, ir.FunctionDef) else ()
+        found = copied_labels(body)
+        if found is not None and isinstance(case, Func):
+            padded, copied = (Site(case.path, node.at) for node in found)
+            trace = start(copied, "the labels are copied here")
+            machine.emit(PaddedColumn, at, trace, padded=padded)
+
+
 FUNCTIONS = {"datasets.load_dataset": load_dataset, "datasets.load.load_dataset": load_dataset}
 METHODS = {
     **{(KIND, name): _same for name in _SAME},
     **{(KIND, name): _in_place for name in _IN_PLACE},
     (KIND, "shuffle"): _shuffled,
 }
+METHOD_OBSERVERS = {"map": mapped}
