@@ -24,6 +24,7 @@ def analyze_each(
         tree = NotebookFiles(files)
         sources = Sources(Project(tree, reads))
         for path in targets:
+            sources.make_room()
             sources.project.touched.clear()
             sources.project.touched.add(path)
             run = Run(tree, shown_in, rules)

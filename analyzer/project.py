@@ -14,6 +14,8 @@ _IMPORT = re.compile(
 )
 _JOINED = re.compile(rb"\\\r?\n")
 _WORD = re.compile(rb"\w+")
+MAX_WORDS = 500_000
+"""Kept from one target to the next; each takes a hundred bytes."""
 _COMMENT = re.compile(rb"#[^\r\n]*")
 
 
@@ -27,6 +29,7 @@ class Project:
         self._paths = frozenset(files.paths())
         self._python = sorted(path for path in self._paths if path.endswith((".py", ".ipynb")))
         self._words: dict[str, frozenset[bytes]] = {}
+        self._num_words = 0
         self._matching: dict[re.Pattern[bytes], list[str]] = {}
 
     def with_changed(self, files: Files, path: str) -> Project:
@@ -37,6 +40,12 @@ class Project:
             has_match = also.search(files.read(path) or b"") is not None
             changed._matching[also] = sorted({*matching, path} if has_match else {*matching} - {path})
         return changed
+
+    def make_room(self) -> None:
+        """Forget the words of files where they are many."""
+        if self._num_words > MAX_WORDS:
+            self._num_words = 0
+            self._words.clear()
 
     def read(self, path: str) -> bytes | None:
         """The bytes of a file of the tree."""
@@ -56,6 +65,7 @@ class Project:
         known = self._words.get(path)
         if known is None:
             known = self._words[path] = frozenset(_WORD.findall(self.read(path) or b""))
+            self._num_words += len(known)
         return known
 
     def imports(self, path: str, other: str) -> bool:

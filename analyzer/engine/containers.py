@@ -36,6 +36,9 @@ from analyzer.engine.values import (
 )
 from analyzer.syntax import ir
 
+MAX_ATOMS = 500
+"""What is looked at of a container, with the containers in it."""
+_ATOMS_PER_STEP = 25
 MAX_STAGES = 4
 
 
@@ -255,13 +258,20 @@ class Containers(Operations):
         if kind not in _HOLDS and (kind is not Ref or self.objects[value.obj].kind not in CONTAINERS):  # type: ignore[attr-defined]
             return [value]
         found: list[Value] = []
+        self.deep_into(found, value, state, depth)
+        self.steps_left -= len(found) // _ATOMS_PER_STEP
+        return found
+
+    def deep_into(self, found: list[Value], value: Value, state: State, depth: int) -> None:
+        """Lists that hold each other are more atoms than anybody counts: the first `MAX_ATOMS`."""
         for case in nested(value):
+            if len(found) >= MAX_ATOMS:
+                return
             found.append(case)
             if isinstance(case, Ref) and depth and self.obj(case).kind in CONTAINERS:
                 for name, inner in state.fields(case.obj):
-                    if name[:1] == "[":
-                        found += self.deep(self.through(inner, case.obj), state, depth - 1)
-        return found
+                    if name[:1] == "[" and len(found) < MAX_ATOMS:
+                        self.deep_into(found, self.through(inner, case.obj), state, depth - 1)
 
 
 _HOLDS = frozenset([Union, Tuple, Stream, Counting])

@@ -15,6 +15,8 @@ from analyzer.syntax.places import Places, places
 
 MAX_PLACES = 6
 """Python's tree of a file takes fifty times the memory of its text."""
+MAX_HELD_BYTES = 12 << 20
+"""Of the files whose IR is kept for the next targets: it takes twenty times the memory of their text."""
 MAX_TREES = 12
 """A LibCST tree takes a hundred times the memory of its text."""
 Tree = tuple["cst.Module", "list[cst.CSTNode]"]
@@ -37,6 +39,8 @@ class Sources:
         self.called: dict[str, frozenset[str]] = {}
         """What each file calls through its imports, once somebody asked."""
         self._by_libcst: set[str] = set()
+        self._held = 0
+        """The length of all files read so far."""
 
     def with_changed(self, project: Project, path: str) -> Sources:
         """The same tree with one file changed: the other files are not read again."""
@@ -47,6 +51,18 @@ class Sources:
         changed._agreed = self._agreed - {path}
         changed._by_libcst = self._by_libcst - {path}
         return changed
+
+    def make_room(self) -> None:
+        """Forget what was read where it is much: between two targets, for one is seen as a whole. What is needed again
+        is read again, and says the same."""
+        self.project.make_room()
+        if self._held < MAX_HELD_BYTES:
+            return
+        self._held = 0
+        for known in (self.units, self.skipped, self._trees, self._known_places, self.called):
+            known.clear()
+        self._agreed.clear()
+        self._by_libcst.clear()
 
     def unit(self, path: str) -> ir.Unit | None:
         """The IR of a file; None, with a note, where it cannot be read."""
@@ -119,6 +135,7 @@ class Sources:
         if source is None:
             self.skipped[path] = Skipped(path, "cannot be read")
             return None
+        self._held += len(source)
         if reason := too_deep(source):
             self.skipped[path] = Skipped(path, reason)
             return None

@@ -19,7 +19,7 @@ MAX_CASES = 8
 MAX_ROOTS = 12
 MAX_HEIGHT = 6
 """Of values in values: a loop that wraps what it wrapped before (``node = (node, left)``) doubles it each time."""
-MAX_WEIGHT = 1000
+MAX_WEIGHT = 256
 """Atoms in a value that is higher than a table."""
 _TABLE_HEIGHT = 2
 ObjectId = int

@@ -15,6 +15,8 @@ from typing import Any
 
 _KEPT_ERRORS = 10_000  # bytes of its stderr
 _SECONDS_TO_END = 10.0
+_PATIENCE = 5.0
+_LOOK_SECONDS = 0.1
 
 
 class Died(Exception):
@@ -28,6 +30,33 @@ def python_module(name: str) -> tuple[str, ...]:
 
 class Overdue(Died):
     """The child did not answer in time."""
+
+
+class Allowance:
+    """The time a child has for one answer: `seconds` of its own processor time, however busy the machine is, and
+    `_PATIENCE` times that on the wall for one that waits. Where the system does not tell, the wall counts alone."""
+
+    def __init__(self, pid: int, seconds: float) -> None:
+        self._pid = pid
+        spent = _processor_seconds(pid)
+        self._work = None if spent is None else spent + seconds
+        self._end = time.monotonic() + (seconds if spent is None else seconds * _PATIENCE)
+
+    def left(self) -> float:
+        """How long to wait until it may be over; nothing when it is."""
+        left = self._end - time.monotonic()
+        spent = _processor_seconds(self._pid)
+        if self._work is None or spent is None:
+            return left
+        return min(left, max(_LOOK_SECONDS, self._work - spent)) if spent < self._work else 0.0
+
+
+def _processor_seconds(pid: int) -> float | None:
+    """What a process has used so far (Linux: the clock of a process has a number made of its own)."""
+    try:
+        return time.clock_gettime(~pid << 3 | 2) if sys.platform == "linux" else None
+    except OSError:
+        return None
 
 
 class Child:
@@ -61,7 +90,11 @@ class Child:
         except OSError:
             raise Died(self._why()) from None
 
-    def receive(self, deadline: float) -> dict[str, Any]:
+    def allowance(self, seconds: float) -> Allowance:
+        """Time for one answer, from now on."""
+        return Allowance(self._process.pid, seconds)
+
+    def receive(self, deadline: float | Allowance) -> dict[str, Any]:
         """The next document. Raises `Died`; at `deadline` (of `time.monotonic`) the child is killed and `Overdue`."""
         parts = [self._rest]
         while b"\n" not in parts[-1]:
@@ -70,14 +103,17 @@ class Child:
         document: dict[str, Any] = json.loads(line)
         return document
 
-    def _chunk(self, deadline: float) -> bytes:
+    def _chunk(self, deadline: float | Allowance) -> bytes:
         out, err = self._process.stdout, self._process.stderr
         assert out is not None
         assert err is not None
         streams = [out, err]
         while True:
-            readable, _, _ = select.select(streams, [], [], max(0.0, deadline - time.monotonic()))
+            left = deadline.left() if isinstance(deadline, Allowance) else deadline - time.monotonic()
+            readable, _, _ = select.select(streams, [], [], max(0.0, left))
             if not readable:
+                if isinstance(deadline, Allowance) and left > 0:
+                    continue  # as long as it had to be asked about again; others may have held the processor
                 self._process.kill()
                 raise Overdue("took too long")
             if err in readable:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import queue
 import threading
-import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -28,7 +27,7 @@ _MAX_TRIES = 3  # of one target: as it is, then without the files that seem to b
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Of one child: its memory in bytes, and the wall-clock seconds for one target."""
+    """Of one child: its memory in bytes, and its processor seconds for one target (see `Allowance`)."""
 
     memory_bytes: int = 4 << 30
     seconds_per_file: float = 60.0
@@ -128,7 +127,9 @@ class _Lane:
     def _survive(self, target: str) -> Report:
         """The report on one target; a note about it, and about the file that was at fault, where the child dies."""
         notes: list[Report] = []
-        reason = self._hidden.get(target, "")
+        reason = ""
+        if self._hidden.pop(target, ""):  # it was read last when another target died, which need not be its fault
+            self._end_child()
         for _ in range(_MAX_TRIES):
             if reason or self._stop.is_set() or self._deaths_in_a_row >= _MAX_DEATHS_IN_A_ROW:
                 break
@@ -152,19 +153,21 @@ class _Lane:
     def _blame(self, target: str, at: str, death: str, notes: list[Report]) -> str:
         """The reason to give the target up; empty to try again without the file it was reading."""
         reason = f"the analysis {death} at this file"
-        if at == target or at in self._hidden or len(notes) + 1 >= _MAX_TRIES:
+        if at != target and (at in self._hidden or len(notes) + 1 >= _MAX_TRIES):
             return reason
         self._hidden[at] = reason
+        if at == target:
+            return reason
         notes.append(_note(at, reason))
         return ""
 
     def _ask(self, target: str, at: list[str]) -> Report:
         child = self._child or self._start()
         self._child = child
-        deadline = time.monotonic() + self._limits.seconds_per_file
         child.send({"target": target})
+        allowance = child.allowance(self._limits.seconds_per_file)
         while True:
-            document = child.receive(deadline)
+            document = child.receive(allowance)
             if "report" in document:
                 self._remember(target, document)
                 return report_from_json(document["report"])
@@ -196,7 +199,7 @@ class _Lane:
                     "memory_bytes": self._limits.memory_bytes,
                 }
             )
-            child.receive(time.monotonic() + _START_SECONDS)
+            child.receive(child.allowance(_START_SECONDS))
         except Died as death:
             child.close()
             raise PreflightError(f"the analysis cannot be started: it {death}") from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,8 +12,9 @@ import pytest
 from analyzer.api import Options, analyze
 from analyzer.errors import PreflightError
 from analyzer.findings import Report
-from bot.isolate import pool
+from bot.isolate import parent, pool
 from bot.isolate.analysis import ListedFiles
+from bot.isolate.parent import Child, Overdue
 from bot.isolate.pool import Job, Limits, analyze_in_children
 
 BUGGY = """\
@@ -50,6 +52,17 @@ READING_HANGS = (
     "        while 'endless' in path: time.sleep(1)\n"
     "        return super().read(path)\n"
     "analysis.ListedFiles = Hanging\n"
+    "analysis.main()\n"
+)
+RUNNING_HANGS = (
+    "import analyzer.pipeline as pipeline\n"
+    "from bot.isolate import analysis\n"
+    "run = pipeline.analyze_one\n"
+    "def analyze_one(sources, path, *rest):\n"
+    "    found = list(run(sources, path, *rest))\n"
+    "    while 'endless' in path: pass\n"
+    "    return found\n"
+    "pipeline.analyze_one = analyze_one\n"
     "analysis.main()\n"
 )
 
@@ -111,6 +124,41 @@ def test_time_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     report = analyze_in_children(work, 1, Limits(seconds_per_file=2.0))
     assert skipped(report) == {"endless.py": "the analysis took longer than 2 s at this file"}
     assert reported(report) == ["a.py", "z.py"]
+
+
+def test_time_is_the_time_that_the_child_had(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stopped child is one that a busy machine gives no time: it may wait, five times as long."""
+    with Child((sys.executable, "-c", "import time\nprint('{}', flush=True)\nwhile True: time.sleep(1)")) as child:
+        child.receive(time.monotonic() + 60)
+        allowance = child.allowance(0.3)
+        began = time.monotonic()
+        with pytest.raises(Overdue):
+            child.receive(allowance)
+        waited = time.monotonic() - began
+    assert waited > 1.4
+    monkeypatch.setattr(parent, "_processor_seconds", lambda pid: None)
+    with Child((sys.executable, "-c", "import time\nprint('{}', flush=True)\nwhile True: time.sleep(1)")) as child:
+        child.receive(time.monotonic() + 60)
+        assert child.allowance(1.0).left() <= 1.0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the wall counts")
+def test_a_child_that_works_is_over_when_its_own_time_is() -> None:
+    with Child((sys.executable, "-c", "print('{}', flush=True)\nwhile True: pass")) as child:
+        child.receive(time.monotonic() + 60)
+        allowance = child.allowance(0.5)
+        with pytest.raises(Overdue):
+            child.receive(allowance)
+        assert allowance.left() == 0.0
+
+
+def test_a_file_that_was_read_last_is_not_therefore_to_blame(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`helper` is blamed for the endless file that imports it; as a target of its own it is analysed all the same."""
+    monkeypatch.setattr(pool, "_COMMAND", (sys.executable, "-I", "-c", RUNNING_HANGS))
+    files = {"endless.py": BUGGY + "\nimport helper\n", "helper.py": BUGGY, "use.py": BUGGY + "\nimport helper\n"}
+    report = analyze_in_children(job(tmp_path, files), 1, Limits(seconds_per_file=1.0))
+    assert reported(report) == ["helper.py", "use.py"]
+    assert skipped(report)["endless.py"] == "the analysis took longer than 1 s at this file"
 
 
 def test_an_import_that_kills_is_blamed_and_its_importer_reported(
