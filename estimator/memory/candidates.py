@@ -137,7 +137,7 @@ def _accumulation(run: RunConfig, likely: Setup) -> Choice:
     if not likely.is_training or likely.sharding != "fsdp" or likely.shards == 1:
         return fixed(False)
     steps = run.grad_accum.value
-    accumulates = not isinstance(steps, Unknown) and steps > 1
+    accumulates = run.grad_accum != UNSET if isinstance(steps, Unknown) else steps > 1
     if likely.method == "full":
         return Choice(False, (False, True), (), is_even=accumulates)
     is_mixed = likely.method in ("lora", "adapter-v2") and likely.quantization is None

@@ -316,6 +316,8 @@ def test_whether_gradients_are_whole_is_open_only_where_fsdp_shards_them() -> No
     fsdp = {"sharding": "fsdp", "num_gpus": 2}
     assert offered(**fsdp, method="lora") == (False, True)
     assert offered(**fsdp, grad_accum=8) == (False, True)
+    config = run(model=LLAMA, micro_batch=1, seq_len=512, **fsdp, grad_accum=None)  # somebody wrote it
+    assert candidates.choices(config, choose_model(config).readings)["whole_gradients"].is_even
     assert not offered(**fsdp, method="qlora")  # 4-bit storage and adapters cannot share a flat parameter
     assert not offered(sharding="zero3", num_gpus=2)
     assert not offered(sharding="fsdp", num_gpus=1)
