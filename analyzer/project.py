@@ -17,6 +17,7 @@ _WORD = re.compile(rb"\w+")
 MAX_WORDS = 500_000
 """Kept from one target to the next; each takes a hundred bytes."""
 _COMMENT = re.compile(rb"#[^\r\n]*")
+_IMPORT_LINE = re.compile(rb"[ \t]*(?:from|import)\b")
 
 
 class Project:
@@ -31,6 +32,8 @@ class Project:
         self._words: dict[str, frozenset[bytes]] = {}
         self._num_words = 0
         self._matching: dict[re.Pattern[bytes], list[str]] = {}
+        self._on_import_lines: dict[bytes, list[str]] | None = None
+        self._changed: str | None = None
 
     def with_changed(self, files: Files, path: str) -> Project:
         """The same tree with another text of one file: what is known of the others stays known."""
@@ -39,6 +42,7 @@ class Project:
         for also, matching in self._matching.items():
             has_match = also.search(files.read(path) or b"") is not None
             changed._matching[also] = sorted({*matching, path} if has_match else {*matching} - {path})
+        changed._on_import_lines, changed._changed = self._on_import_lines, path
         return changed
 
     def make_room(self) -> None:
@@ -52,14 +56,33 @@ class Project:
         self.touched.add(path)
         return self.files.read(path)
 
-    def naming(self, name: str, but: str, also: re.Pattern[bytes]) -> Iterator[str]:
-        """The other Python files and notebooks that hold `name` as a word, and a match of `also`. Every file is read
-        once for all questions."""
+    def naming(self, name: str, but: str, also: re.Pattern[bytes] | None = None) -> Iterator[str]:
+        """The other Python files and notebooks that hold `name` as a word, and a match of `also`: one of few patterns,
+        as every file is searched once for each."""
         self.touched.update(self._python)
-        if also not in self._matching:
-            self._matching[also] = [path for path in self._python if also.search(self.read(path) or b"")]
         word = name.encode()
-        return (path for path in self._matching[also] if path != but and word in self._words_of(path))
+        if also is None:
+            found = [path for path in self._python if word in (self.read(path) or b"")]
+        elif also in self._matching:
+            found = self._matching[also]
+        else:
+            found = self._matching[also] = [path for path in self._python if also.search(self.read(path) or b"")]
+        return (path for path in found if path != but and word in self._words_of(path))
+
+    def importers(self, name: str, path: str) -> Iterator[str]:
+        """The other files that import `path` with `name` as a word on a line of an import. The tree is read once for
+        all names: asked of each file in turn, this would take time with the square of their number."""
+        self.touched.update(self._python)
+        if self._on_import_lines is None:
+            self._on_import_lines = {}
+            for each in self._python:
+                for known in _words_on_import_lines(self.files.read(each) or b""):
+                    self._on_import_lines.setdefault(known, []).append(each)
+        word, changed = name.encode(), self._changed
+        found = [each for each in self._on_import_lines.get(word, ()) if each not in (path, changed)]
+        if changed not in (None, path) and word in _words_on_import_lines(self.files.read(changed) or b""):
+            found.append(changed)
+        return (each for each in found if self.imports(each, path))
 
     def _words_of(self, path: str) -> frozenset[bytes]:
         known = self._words.get(path)
@@ -83,6 +106,11 @@ class Project:
         An absolute import is looked for beside the importing file, then in each folder above it and its ``src``.
         """
         return resolve(self._paths, module, from_path, level)
+
+
+def _words_on_import_lines(source: bytes) -> set[bytes]:
+    lines = (line for line in source.split(b"\n") if b"import" in line or b"from" in line)
+    return {word for line in lines if _IMPORT_LINE.match(line) for word in _WORD.findall(line)}
 
 
 def resolve(paths: Collection[str], module: str, from_path: str, level: int) -> str | None:

@@ -188,8 +188,7 @@ def _is_library(program: Program, *, is_demo: bool) -> bool:
     name = first.removesuffix("/__init__.py").rpartition("/")[2].removesuffix(".py")
     if not name.isidentifier() or (b"__main__" in source and not is_demo):
         return False
-    line = re.compile(rb"^[ \t]*(?:from|import)\b[^\n]*\b" + name.encode() + rb"\b", re.MULTILINE)
-    return any(program.project.imports(path, first) for path in program.project.naming(name, first, line))
+    return any(True for _ in program.project.importers(name, first))
 
 
 def _seeds_items(program: Program) -> bool:

@@ -205,7 +205,7 @@ def _is_uncalled(program: Program, entry: Site) -> bool:
     if not name:
         return False
     word = re.compile(rb"\b" + re.escape(name.encode()) + rb"\b")
-    others = program.project.naming(name, entry.path, word)
+    others = program.project.naming(name, entry.path)
     source = program.project.read(entry.path) or b""
     return len(word.findall(source)) == 1 and not any(program.project.imports(path, entry.path) for path in others)
 
