@@ -221,13 +221,12 @@ def finding(draft: Draft, places: dict[tuple[str, int], Span], sources: Sources)
     )
     fix = None
     if draft.fix is not None:
-        module, nodes = sources.tree(draft.site.path)
         path = draft.site.path
         edits = resolve(
             draft.fix.edits,
-            module,
-            lambda number: nodes[number],
+            lambda: sources.tree(path),
             lambda numbers: sources.spans(path, numbers),
+            lambda number: sources.is_loose(path, number),
             lambda: sources.lines(path),
         )
         fix = Fix(draft.fix.title, draft.fix.applicability, edits)

@@ -137,7 +137,24 @@ class Effects(Expressions):
         self.emit(Clear, at, None, modules=modules)
 
     def with_parts(self, modules: frozenset[ObjectId], state: State) -> frozenset[ObjectId]:
-        """Modules and all the modules they hold."""
+        """Modules and all the modules they hold. One forward pass asks several times: what was found last is still true
+        where none of these objects has been made anew and none of their fields has been written to."""
+        known = self.parts.get(modules)
+        if known is not None:
+            version, looked_at = known
+            objects, held = self.objects, state.held
+            if version == state.base.version and all(
+                objects[obj] is made and held.get(obj) is fields for obj, (made, fields) in looked_at.items()
+            ):
+                return frozenset(looked_at)
+        found = self.parts_of(modules, state)
+        state.owned -= found  # a write to one of them makes a new map from now on
+        looked_at = {obj: (self.objects[obj], state.held.get(obj)) for obj in found}
+        self.parts[modules] = state.base.version, looked_at
+        return found
+
+    def parts_of(self, modules: frozenset[ObjectId], state: State) -> frozenset[ObjectId]:
+        """Modules and all the modules they hold, looked up."""
         objects = self.objects
         found: set[ObjectId] = set()
         todo = list(modules)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from analyzer.engine.device_events import GraphLeft, Sync
 from analyzer.engine.events import Event, Forward, Guard, Loop, Step, Store
 from analyzer.engine.replay import Memory
-from analyzer.engine.state import State
+from analyzer.engine.state import Fields, State
 from analyzer.engine.trace import Gap, Site, Trace, start
 from analyzer.engine.values import Class, Func, ObjectId, Ref, Tensor, Unknown, Value
 from analyzer.knowledge.schema import Knowledge
@@ -119,6 +119,8 @@ class Machine(ABC):
         """Every switch of a mode so far and its number."""
         self.reads_mode: set[ObjectId] = set()
         """Modules whose code asks for ``self.training``."""
+        self.parts: dict[frozenset[ObjectId], tuple[int, dict[ObjectId, tuple[Obj, Fields | None]]]] = {}
+        """The parts of modules as they were last looked up."""
         self.minding: dict[ObjectId, tuple[ObjectId, ...]] = {}  # the parts that surely mind the mode, by module
         self.births: set[str] = set()
         self.unused: dict[tuple[str, int], tuple[Func, State]] = {}

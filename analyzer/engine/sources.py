@@ -114,6 +114,11 @@ class Sources:
         by_node = spans(module, path, {nodes[number] for number in numbers})
         return {number: by_node[nodes[number]] for number in numbers if nodes[number] in by_node}
 
+    def is_loose(self, path: str, number: int) -> bool | None:
+        """Whether ``.x`` behind an expression would bind to a part of it only; None where Python's tree cannot say."""
+        places = self._places(path)
+        return None if places is None else places.is_loose(number)
+
     def lines(self, path: str) -> list[str]:
         """The lines of a file that can be decoded."""
         return decode(self.project.read(path) or b"").splitlines()

@@ -38,13 +38,16 @@ _NONE: Fields = {}
 class Base:
     """What finished modules hold: read through by every state, never forked."""
 
-    __slots__ = ("by_object",)
+    __slots__ = ("by_object", "version")
 
     def __init__(self) -> None:
         self.by_object: dict[object, Fields] = {}
+        self.version = 0
+        """How many places have been added."""
 
     def put(self, place: Place, value: Value) -> None:
         """Add a place."""
+        self.version += 1
         self.by_object.setdefault(place[0], {})[place[1]] = value
 
 

@@ -59,13 +59,15 @@ _POSTFIX = (".", "[", "(")
 
 def resolve(
     edits: Sequence[SymbolicEdit],
-    module: cst.Module,
-    node_of: Callable[[int], cst.CSTNode],
+    tree: Callable[[], tuple[cst.Module, Sequence[cst.CSTNode]]],
     spans_of: Callable[[Collection[int]], Mapping[int, Span]],
+    is_loose: Callable[[int], bool | None],
     lines: Callable[[], list[str]],
 ) -> tuple[Edit, ...]:
     """The edits with their positions, which `spans_of` knows, among the `lines` of the file. A line end in a text is
-    ``\\n``: `analyzer.fixes.apply` writes the file's own."""
+    ``\\n``: `analyzer.fixes.apply` writes the file's own. `tree` is asked for only where nothing else will do: LibCST
+    takes longer to read a file than all the rest. `is_loose` knows without it, for most nodes, what `_is_loose` does.
+    """
     places = spans_of({edit.node_id for edit in edits})
     text = lines() if any(isinstance(edit, InsertStatement) for edit in edits) else []
     result: list[Edit] = []
@@ -74,25 +76,28 @@ def resolve(
         if isinstance(edit, InsertStatement):
             result.append(_statement(edit, span, text))
         else:
-            result += _expression(edit, span, module, node_of)
+            result += _expression(edit, span, tree, is_loose)
     return tuple(result)
 
 
 def _expression(
     edit: InsertAfter | InsertBefore | Replace | ReplaceText,
     span: Span,
-    module: cst.Module,
-    node_of: Callable[[int], cst.CSTNode],
+    tree: Callable[[], tuple[cst.Module, Sequence[cst.CSTNode]]],
+    is_loose: Callable[[int], bool | None],
 ) -> list[Edit]:
     before, after = Span(span.path, span.start, span.start), Span(span.path, span.end, span.end)
     if isinstance(edit, InsertAfter):
-        if edit.text.startswith(_POSTFIX) and _is_loose(node_of(edit.node_id)):
-            return [Edit(before, "("), Edit(after, f"){edit.text}")]
+        if edit.text.startswith(_POSTFIX):
+            loose = is_loose(edit.node_id)
+            if _is_loose(tree()[1][edit.node_id]) if loose is None else loose:
+                return [Edit(before, "("), Edit(after, f"){edit.text}")]
         return [Edit(after, edit.text)]
     if isinstance(edit, InsertBefore):
         return [Edit(before, edit.text)]
     if isinstance(edit, Replace):
-        source, target = node_of(edit.with_source_of), node_of(edit.node_id)
+        module, nodes = tree()
+        source, target = nodes[edit.with_source_of], nodes[edit.node_id]
         text = module.code_for_node(source)
         # An argument or statement is free of its neighbours; anything looser than an atom may not be, so it is wrapped.
         return [

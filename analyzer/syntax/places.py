@@ -16,6 +16,7 @@ from analyzer.nesting import decode
 from analyzer.syntax import native
 
 _UNSURE = (ast.Tuple, ast.GeneratorExp, ast.arg, tuple)
+_ATOMS = (ast.Name, ast.Attribute, ast.Subscript, ast.Call, ast.List, ast.Set, ast.Dict, ast.ListComp, ast.SetComp)
 _LINE_END = re.compile("\r\n|\r|\n")
 
 
@@ -37,6 +38,15 @@ class Places:
             return None
         start = self._position(node.lineno, node.col_offset)
         return Span(path, start, self._position(node.end_lineno, node.end_col_offset))
+
+    def is_loose(self, at: int) -> bool | None:
+        """Whether ``.x`` behind a node would bind to a part of it; None where that is not sure."""
+        node = self._nodes[at]
+        if node is None or isinstance(node, _UNSURE):
+            return None
+        if isinstance(node, ast.Constant):
+            return not (node.value is None or isinstance(node.value, bool))  # these are names to LibCST
+        return isinstance(node, ast.expr) and not isinstance(node, (*_ATOMS, ast.Slice))  # a slice is no expression
 
     def text(self, at: int) -> str | None:
         """The source of a node without parentheses around it, where its span is sure; lines end in a line feed."""

@@ -29,7 +29,7 @@ def _node(module: cst.Module, text: str) -> cst.CSTNode:
 def _resolved(edit: SymbolicEdit, module: cst.Module, nodes: list[cst.CSTNode]) -> tuple[Edit, ...]:
     places = spans(module, "x.py", nodes)
     by_number = {number: places[node] for number, node in enumerate(nodes)}
-    return resolve([edit], module, nodes.__getitem__, lambda _: by_number, module.code.splitlines)
+    return resolve([edit], lambda: (module, nodes), lambda _: by_number, lambda _: None, module.code.splitlines)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import libcst as cst
 import pytest
 
 from analyzer.api import Options, analyze
+from analyzer.fixes.edits import _is_loose
 from analyzer.pipeline import quiet_collector
 from analyzer.positions import spans
 from analyzer.syntax import ir, native
@@ -85,6 +86,19 @@ def test_places_are_those_of_libcst(text: str) -> None:
     sure = [(span, known[node]) for at, node in enumerate(nodes) if (span := found.span("a.py", at))]
     assert [pair for pair in sure if pair[0] != pair[1]] == []
     assert len(sure) > len(nodes) / 3
+
+
+@pytest.mark.parametrize("text", FORMS)
+def test_what_binds_loosely_does_so_in_both_trees(text: str) -> None:
+    with quiet_collector():
+        nodes, known = lower(cst.parse_module(text.encode()), "a.py")[1], places(text.encode())
+    assert known is not None
+    told = {number: known.is_loose(number) for number in range(len(nodes))}
+    wrong = [
+        nodes[number] for number, loose in told.items() if loose is not None and loose is not _is_loose(nodes[number])
+    ]
+    assert wrong == []
+    assert any(loose is not None for loose in told.values())
 
 
 def test_what_differs_is_seen() -> None:

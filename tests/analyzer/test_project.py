@@ -71,3 +71,20 @@ def test_files_that_name_something_are_found_after_one_of_them_changed() -> None
     again = after.with_changed(Texts({"b.py": b"pass\n", "c.py": b"no_grad(evaluate)\n"}), "c.py")
     assert list(again.naming("evaluate", "main.py", words)) == ["c.py"]
     assert project.touched >= set(before)
+
+
+def test_importers_name_the_file_on_a_line_of_an_import() -> None:
+    files = {
+        "lib/a.py": b"x = 1\n",
+        "one.py": b"from lib import a\n",
+        "two.py": b"    import lib.a as a\n",
+        "speaks.py": b"a = 1  # import lib.a\n",
+        "other.py": b"from elsewhere import a\n",
+    }
+    project = Project(Texts(files))
+    assert set(project.importers("a", "lib/a.py")) == {"one.py", "two.py"}
+    changed = Texts({**files, "one.py": b"a = 2\n", "two.py": files["two.py"]})
+    assert set(project.with_changed(changed, "one.py").importers("a", "lib/a.py")) == {"two.py"}
+    changed = Texts({**files, "other.py": b"from lib.a import x\n"})
+    assert set(project.with_changed(changed, "other.py").importers("a", "lib/a.py")) == {"one.py", "two.py", "other.py"}
+    assert set(project.importers("a", "lib/a.py")) == {"one.py", "two.py"}
