@@ -147,7 +147,7 @@ def fit(rows: Sequence[Point]) -> dict[str, Factors]:
         groups[point.category].append(point)
     middles = {category: _middle(mine) for category, mine in groups.items()}
     exact = [point for point in rows if not point.category.startswith("guessed")]
-    table = {"all": _factors(exact, _middle(exact), [], middles)}
+    table = {"all": _factors(exact, 0.0, [], middles)}  # the gaps of other kinds say nothing about one without rows
     for category, mine in sorted(groups.items()):
         is_guess = category.startswith("guessed")  # may be any of the others
         others = [point for point in rows if point.category != category]
