@@ -13,11 +13,12 @@ from analyzer.engine.words import words
 from analyzer.findings import Severity
 from analyzer.fixes.edits import InsertAfter
 from analyzer.rules.base import DraftFix, Report, Rule
-from analyzer.rules.entered import is_differentiated_elsewhere, is_entered_under
+from analyzer.rules.entered import is_differentiated_elsewhere, is_entered_under, is_volatile
 from analyzer.rules.iteration import extra_guards
 from analyzer.rules.short_stores import (
     is_counted_out,
     is_evaluated,
+    is_metric,
     is_over_models,
     is_overwritten,
     is_short,
@@ -86,6 +87,8 @@ class GraphRetention(Rule):
             ):
                 continue
             if is_overwritten(program, store, loops) or is_over_models(program, carrier, loops):
+                continue
+            if is_volatile(program, store.site) or is_metric(program, carrier):
                 continue
             freed = _freed_by(program, store, carrier, loops)
             if freed is None and _is_wanted(program, store, carrier, loops, needed):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from analyzer.engine.events import Backward, Forward, Loop, Step, Store
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Site
@@ -11,6 +13,7 @@ from analyzer.syntax import ir
 from analyzer.syntax.scope import dotted, target_names, walk
 
 _HANDFUL = 16
+_MEASURES = re.compile(r"metric|accura|(?<![a-z])acc(?![a-z])|score_f|(?<![a-z])iou(?![a-z])", re.IGNORECASE)
 _REORDERS = frozenset({"sorted", "zip", "reversed", "enumerate", "list", "tuple"})
 
 
@@ -71,6 +74,13 @@ def is_sorted(program: Program, store: Store) -> bool:
         return False
     calls = (part for part in walk((ir.Evaluate(over.at, over),), True) if isinstance(part, ir.Call))
     return all(dotted(call.callee) in _REORDERS for call in calls)
+
+
+def is_metric(program: Program, carrier: Tensor | Unknown) -> bool:
+    """Whether what gives a tensor was handed in and is named as a measure: such functions give numbers."""
+    node = words(program).node(carrier.trace.site) if carrier.trace is not None else None
+    named = (dotted(node.callee) or "").rpartition(".")[2] if isinstance(node, ir.Call) else ""
+    return bool(_MEASURES.search(named))
 
 
 def is_counted_out(program: Program, store: Store, loops: tuple[Loop, ...]) -> bool:
