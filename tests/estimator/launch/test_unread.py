@@ -48,7 +48,7 @@ def test_a_change_to_a_configuration_file_that_is_too_large_is_said_and_an_uncha
         ("d.yaml", "distributed_type: FSDP\nnum_processes: 8\n", "a configuration of accelerate"),
         ("ds.json", '{"zero_optimization": {"stage": 2}}', "a configuration of DeepSpeed"),
         ("c.yaml", _LARGE, "more than 512 KiB"),
-        ("launch.py", "!pip install sagemaker\nimport sagemaker\n", "syntax error at 1:1"),
+        ("launch.py", "!pip install sagemaker\nimport sagemaker\n", "syntax error at 1:0"),
         ("train.py", "print(1)\n", "starts no job that we know"),
     ],
 )  # fmt: skip
