@@ -19,6 +19,7 @@ from analyzer.rules.short_stores import (
     is_counted_out,
     is_evaluated,
     is_metric,
+    is_other_item,
     is_over_models,
     is_overwritten,
     is_short,
@@ -95,7 +96,8 @@ class GraphRetention(Rule):
                 continue
             if is_short(program, store, loops) and (freed is not None or is_evaluated(program, carrier)):
                 continue
-            gaps = [] if freed else _gaps(program, store, carrier, loops)
+            gaps = [Gap.UNSEEN] if is_other_item(program, store, carrier) else []
+            gaps += [] if freed else _gaps(program, store, carrier, loops)
             because = [
                 trace for trace in (carrier.trace, freed.trace if freed else None, loops[0].trace, store.place) if trace
             ]

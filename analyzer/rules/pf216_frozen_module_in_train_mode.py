@@ -73,6 +73,8 @@ class FrozenModuleInTrainMode(Rule):
             is_whole = switch.module == event.module
             if (is_whole and not optimized & event.parts) or _is_held(program, switches, event):
                 continue
+            if _takes_turns(program, event.freeze.site):
+                continue
             if event.parts & program.followers:
                 continue  # an average of what is trained: its batch norm is meant to see the batches
             seen.add((event.module, event.switch.site))
@@ -86,6 +88,21 @@ class FrozenModuleInTrainMode(Rule):
                 gaps=[Gap.CONVENTION],
                 severity=Severity.NOTE if is_whole else Severity.WARNING,
             )
+
+
+def _takes_turns(program: Program, freeze: Site) -> bool:
+    """Whether what is frozen is frozen anew in every step, by the loop that trains: networks that train against each
+    other take turns, all of them in train mode."""
+    function, unit = program.function_around(freeze), program.unit(freeze.path)
+    body = function.body if function is not None else unit.body if unit is not None else ()
+    for loop in (node for node in walk(body, into_functions=False) if isinstance(node, (ir.For, ir.While))):
+        inside = tuple(walk(loop.body, into_functions=False))
+        calls = {
+            part.callee.attr for part in inside if isinstance(part, ir.Call) and isinstance(part.callee, ir.Attribute)
+        }
+        if "backward" in calls and any(getattr(part, "at", None) == freeze.at for part in inside):
+            return True
+    return False
 
 
 def _check_left(program: Program, report: Report) -> None:

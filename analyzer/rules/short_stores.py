@@ -14,6 +14,7 @@ from analyzer.syntax.scope import dotted, target_names, walk
 
 _HANDFUL = 16
 _MEASURES = re.compile(r"metric|accura|(?<![a-z])acc(?![a-z])|score_f|(?<![a-z])iou(?![a-z])", re.IGNORECASE)
+_BACKWARD = frozenset({"backward", "manual_backward"})
 _REORDERS = frozenset({"sorted", "zip", "reversed", "enumerate", "list", "tuple"})
 
 
@@ -64,6 +65,51 @@ def _drawn_names(program: Program, loop: Loop) -> set[str]:
     clauses = (part.clauses for part in walk(body, into_functions=False) if isinstance(part, ir.Comprehension))
     found = [clause.target for each in clauses for clause in each if clause.iter.at == loop.site.at]
     return {name for target in found for name in target_names(target)}
+
+
+def is_other_item(program: Program, store: Store, carrier: Tensor | Unknown) -> bool:
+    """Whether what is kept is one of several things that code which was not read gave together, and not what runs
+    backward: ``loss, count = self.criterion(output, y)``."""
+    trace = carrier.trace
+    if not isinstance(carrier, Tensor) or trace is None or not (carrier.is_opaque or trace.gap):
+        return False
+    site, name = store.site, words(program).node(Site(store.site.path, store.value_at))
+    function = program.function_around(site)
+    params = {param.name for param in function.params} if function is not None else set()
+    if isinstance(name, ir.Name) and name.id in params and store.calls:  # a meter: what it was given
+        call = words(program).node(store.calls[-1])
+        site = store.calls[-1]
+        given = [arg.value for arg in call.args] if isinstance(call, ir.Call) else []
+        name = given[0] if given else None
+    if not isinstance(name, ir.Name):
+        return False
+    nodes = _statements(program, site)
+    return name.id in _unpacked(nodes, trace.site.at) and name.id not in _run_backward(nodes)
+
+
+def _unpacked(nodes: tuple[object, ...], call: int) -> set[str]:
+    """The names that take one of several things which a call gives."""
+    made = (node for node in nodes if isinstance(node, ir.Assign) and node.value is not None and node.value.at == call)
+    targets = (target for node in made for target in node.targets if isinstance(target, ir.Display))
+    return {name for target in targets for name in target_names(target)}
+
+
+def _run_backward(nodes: tuple[object, ...]) -> set[str]:
+    """The names that ``backward`` is called on, or is given, and those that went into these."""
+    calls = [
+        node
+        for node in nodes
+        if isinstance(node, ir.Call) and isinstance(node.callee, ir.Attribute) and node.callee.attr in _BACKWARD
+    ]
+    found: set[str] = {name for call in calls for name in _read_by(call)[0]}
+    last = max((call.at for call in calls), default=0)
+    before = [node for node in nodes if isinstance(node, (ir.Assign, ir.Augment)) and node.at < last]
+    for _ in range(3):
+        for node in before:
+            targets = node.targets if isinstance(node, ir.Assign) else (node.target,)
+            if node.value is not None and found & {name for target in targets for name in target_names(target)}:
+                found |= _read_by(node.value)[0]
+    return found
 
 
 def is_sorted(program: Program, store: Store) -> bool:
@@ -131,22 +177,22 @@ def _adds_up(program: Program, store: Store) -> bool:
     """``sums[key] += value``, ``sums[key] = sums.get(key, 0) + value``."""
     if isinstance(words(program).node(store.site), ir.Augment):
         return True
-    for node in _statements(program, store):
+    for node in _statements(program, store.site):
         if isinstance(node, ir.Assign) and node.value is not None and node.value.at == store.site.at:
             into = {dotted(each.value) for each in node.targets if isinstance(each, ir.Subscript)}
             return bool(into & _read_by(node.value)[0])
     return False
 
 
-def _statements(program: Program, store: Store) -> tuple[object, ...]:
-    """The nodes of the function, or the module, that a store stands in."""
-    function, unit = program.function_around(store.site), program.unit(store.site.path)
+def _statements(program: Program, site: Site) -> tuple[object, ...]:
+    """The nodes of the function, or the module, that a place stands in."""
+    function, unit = program.function_around(site), program.unit(site.path)
     body = function.body if function is not None else unit.body if unit is not None else ()
     return tuple(walk(body, into_functions=False))
 
 
 def _changes(program: Program, store: Store, key: ir.Expr, loops: tuple[Loop, ...]) -> bool:
-    function, nodes = program.function_around(store.site), _statements(program, store)
+    function, nodes = program.function_around(store.site), _statements(program, store.site)
     names, calls = _read_by(key)
     for _ in range(3):  # what the names were computed from, a few steps back
         for each in nodes:
