@@ -12,6 +12,8 @@ from analyzer.engine.words import words
 from analyzer.findings import Severity
 from analyzer.fixes.edits import InsertAfter, InsertBefore
 from analyzer.rules.base import DraftFix, Report, Rule
+from analyzer.syntax import ir
+from analyzer.syntax.scope import dotted, walk
 
 _MOVED = re.compile(rb"cuda|\.to\(|device|lightning|accelerate|Trainer\b")
 _MOVES = re.compile(r"\.(?:to|cuda|cpu|float|half|double|type)\b")
@@ -86,7 +88,7 @@ def _may_be_there(program: Program, hidden: Unregistered) -> bool:
 def _gaps(program: Program, hidden: Unregistered) -> list[Gap]:
     """Code that was not seen may register; a tensor that never leaves the CPU does no harm."""
     handed = any(event.how == "call" and hidden.owner in event.objects for event in program.of(Escape))
-    if handed and hidden.what != "buffer":
+    if hidden.what != "buffer" and (handed or _registers(program, hidden)):
         return [Gap.UNSEEN]
     if hidden.what == "parameter" and _MOVES.search(words(program).of(hidden.site)):
         return [Gap.CONVENTION]  # where it is already there, a move gives the parameter itself
@@ -94,6 +96,18 @@ def _gaps(program: Program, hidden: Unregistered) -> list[Gap]:
         return []
     source = program.project.read(hidden.site.path) or b""
     return [Gap.CONVENTION if _MOVED.search(source) else Gap.UNSEEN]
+
+
+def _registers(program: Program, hidden: Unregistered) -> bool:
+    """Whether a method of the class registers what it is given, under a name that it makes: a helper for lists."""
+    cls = program.objects[hidden.owner].cls
+    methods = [each for each in cls.node.body if isinstance(each, ir.FunctionDef)] if cls is not None else []
+    calls = (part for method in methods for part in walk(method.body, True) if isinstance(part, ir.Call))
+    return any(
+        dotted(call.callee) in {"self.register_parameter", "self.add_module", "self.register_module"}
+        and not any(isinstance(arg.value, ir.Constant) for arg in call.args[:1])
+        for call in calls
+    )
 
 
 def _fix(hidden: Unregistered) -> DraftFix | None:

@@ -13,7 +13,9 @@ from analyzer.syntax import ir
 from analyzer.syntax.scope import dotted, target_names, walk
 
 _HANDFUL = 16
-_MEASURES = re.compile(r"metric|accura|(?<![a-z])acc(?![a-z])|score_f|(?<![a-z])iou(?![a-z])", re.IGNORECASE)
+_MEASURES = re.compile(
+    r"metric|accura|(?<![a-z])acc(?![a-z])|score_f|eval|prec(?:ision)?(?![a-z])|(?<![a-z])iou(?![a-z])", re.IGNORECASE
+)
 _BACKWARD = frozenset({"backward", "manual_backward"})
 _REORDERS = frozenset({"sorted", "zip", "reversed", "enumerate", "list", "tuple"})
 
