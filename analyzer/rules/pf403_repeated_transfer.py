@@ -124,9 +124,9 @@ def _report_parameters(program: Program, report: Report) -> None:
         plain = {
             param.name for param in function.params if param.annotation is None or "Tensor" in spelled(param.annotation)
         }
-        kept = {name for name in plain if not any(_touches(each, name) for each in walk(function.body, True))}
-        for node in walk(statement.body, False):
-            name = _sent(node)
+        sent = [(node, name) for node in walk(statement.body, False) if (name := _sent(node)) in plain]
+        kept = {name for name in {name for _, name in sent} if not _is_touched(function.body, name)}
+        for node, name in sent:
             if name in kept and isinstance(node, ir.Call) and _is_value(statement, node):
                 site = Site(loop.site.path, node.at)
                 report(
@@ -212,6 +212,10 @@ def _innermost(call: ir.Call) -> ir.Call:
     while isinstance(call.callee, ir.Attribute) and isinstance(call.callee.value, ir.Call):
         call = call.callee.value
     return call
+
+
+def _is_touched(body: ir.Block, name: str | None) -> bool:
+    return name is None or any(_touches(each, name) for each in walk(body, True))
 
 
 def _touches(node: object, name: str) -> bool:
