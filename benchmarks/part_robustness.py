@@ -1,6 +1,6 @@
 """Damaged files and whole trees: that every file is answered for, and with how much memory.
 
-``PREFLIGHT_MUTANTS`` says how many damaged files (``python -m benchmarks.robustness`` runs ten thousand).
+``PREFLIGHT_MUTANTS`` says how many damaged files (``python -m benchmarks.robustness mutants`` runs ten thousand).
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@
 the Python files below the folders (else of our own cases), in trees of a few hundred, each beside one whole program,
 and lets the command check and fix them. ``… trees TREE…`` checks trees. ``… same TREE…`` compares what it says of them
 with one and several processes, with and without a cache, in other orders and with other hash seeds, byte for byte.
+``… fixes TREE…`` makes every fix in copies of trees: what was Python still is, and what has no fix is as it was.
 Each prints what went wrong and how much memory it took, and exits 1 if anything did.
 """
 
@@ -316,6 +317,34 @@ def run_same(args: argparse.Namespace) -> int:
     return int(bad > 0)
 
 
+# --- fixes -------------------------------------------------------------------------------------------------------
+
+
+def run_fixes(args: argparse.Namespace) -> int:
+    """All fixes of a copy of each tree."""
+    bad = 0
+    for tree in args.trees:
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name).resolve()
+            for path in sorted(Path(tree).rglob("*")):
+                if path.suffix in (".py", ".ipynb") and path.is_file():
+                    place = folder / path.relative_to(tree)
+                    place.parent.mkdir(parents=True, exist_ok=True)
+                    place.write_bytes(path.read_bytes())
+            before = {
+                path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()
+            }
+            findings = command([name, *_ALL]).report["findings"]
+            fixable = {os.path.relpath(ROOT / item["path"], folder) for item in findings if item["fix"]}
+            found = fix_problems(folder, before, sorted(fixable))
+            changed = sum((folder / path).read_bytes() != text for path, text in before.items())
+        print(f"{tree}: {len(before)} files, {changed} of {len(fixable)} with fixes changed, {len(found)} problems")
+        for problem in found:
+            print(f"  {problem}")
+        bad += len(found)
+    return int(bad > 0)
+
+
 def main() -> int:
     """The command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -336,6 +365,9 @@ def main() -> int:
     three.add_argument("--keep", help="a folder for answers that differ")
     three.add_argument("trees", nargs="+")
     three.set_defaults(run=run_same)
+    four = kinds.add_parser("fixes")
+    four.add_argument("trees", nargs="+")
+    four.set_defaults(run=run_fixes)
     args = parser.parse_args()
     return int(args.run(args))
 

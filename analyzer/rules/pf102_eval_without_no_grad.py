@@ -234,13 +234,29 @@ def _is_unpickled(program: Program, forward: Forward) -> bool:
     return any(step.site in read or "torch.load" in step.note for step in steps)
 
 
+class _Escapes:
+    """The escapes of a program by the graphs that escape: forwards may be thousands, and so may these."""
+
+    def __init__(self, program: Program) -> None:
+        self.by_root: dict[Site, list[Escape]] = {}
+        for event in program.of(Escape):
+            for root in event.roots:
+                self.by_root.setdefault(root, []).append(event)
+
+    @classmethod
+    def of(cls, program: Program) -> _Escapes:
+        """Made once for a program."""
+        known = program.answers.get(cls)
+        if not isinstance(known, cls):
+            known = program.answers[cls] = cls(program)
+        return known
+
+
 def _loses(program: Program, forward: Forward) -> Gap | None:
     """Whether code that we cannot see may still run a backward pass through the graph: it is returned, or handed to a
     call that stands alone or gets an optimizer. A call whose result is used computes something: a convention."""
     gap: Gap | None = None
-    for event in program.of(Escape):
-        if forward.root not in event.roots:
-            continue
+    for event in _Escapes.of(program).by_root.get(forward.root, ()):
         trains = any(program.objects[obj].kind in {"Optimizer", "Stepper", "Scaler"} for obj in event.objects)
         if event.how == "return" or event.is_for_effect or trains:
             return Gap.UNSEEN
