@@ -14,7 +14,7 @@ from analyzer.engine.assign import Assignments
 from analyzer.engine.containers import written_out
 from analyzer.engine.events import Guard, Loop
 from analyzer.engine.machine import Args, unseen
-from analyzer.engine.narrowing import narrow, settle
+from analyzer.engine.narrowing import Change, caught, exclude, narrow, settle
 from analyzer.engine.optim_events import Accumulate
 from analyzer.engine.state import FALSE, GRAD_OFF, Place, State, merge, merge_two, same
 from analyzer.engine.trace import start
@@ -213,12 +213,16 @@ class Control(Assignments):
         end = self.run(node.body, state)
         raised = merge_two(before, end) if end is not None else before
         ends = [self.run(node.orelse, end)]
+        changes: list[list[Change]] = []
         for handler in node.handlers:
             path = raised.fork()
+            changes.append(exclude(self, caught(node.body, handler), path, handler.body))
             if handler.name:
                 path.set((self.frame.scope, handler.name), unseen("an exception", self.site(handler.at)))
             ends.append(self.run(handler.body, path))
         met = merge(ends)
+        for number, changed in enumerate(changes, start=1):
+            settle(ends[0], ends[number], ([], changed), met)
         if not node.final:
             return met
         self.leave_by(node.final, mark)

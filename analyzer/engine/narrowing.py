@@ -2,13 +2,14 @@
 
 A condition is read for what it *excludes*: ``isinstance(v, torch.Tensor)``, ``torch.is_tensor(v)``,
 ``hasattr(v, "item")``, ``type(v) is float``, ``v.requires_grad``, and ``not``, ``and``, ``or`` of these. It may ask
-about a name, an attribute or an item under a constant key. Where neither branch gives the place another value, it holds
+about a name, an attribute or an item under a constant key. So does ``except AttributeError`` of what was asked for an
+attribute that every tensor has. Where neither branch gives the place another value, it holds
 afterwards what it held.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
@@ -122,15 +123,33 @@ def _excludes(classes: frozenset[str], is_one: bool) -> bool:
     return classes <= _NUMBERS if is_one else bool(classes & _TENSORS)
 
 
+@lru_cache(maxsize=2048)
+def caught(body: ir.Block, handler: ir.Handler) -> tuple[Claim, ...]:
+    """What is excluded where an ``except AttributeError`` is entered: what the body asked for what every tensor has.
+    Where the body asks two values, either may be the one."""
+    if handler.type is None or "AttributeError" not in _classes(handler.type):
+        return ()
+    asked = {
+        dotted(part.value): part.value for part in walk(body, into_functions=False)
+        if isinstance(part, ir.Attribute) and part.attr in _OF_TENSORS
+    }  # fmt: skip
+    return (Claim(*asked.values(), "tensor"),) if len(asked) == 1 and None not in asked else ()
+
+
 def narrow(machine: Machine, test: ir.Expr, holds: bool, state: State, branch: tuple[object, ...]) -> list[Change]:
     """Exclude on a path what a condition does that holds there, or does not; `branch` is what runs there."""
+    return exclude(machine, claims(test, holds), state, branch)
+
+
+def exclude(machine: Machine, claimed: Iterable[Claim], state: State, branch: tuple[object, ...]) -> list[Change]:
+    """Exclude on a path what is claimed of its values; `branch` is what runs there."""
     changed: list[Change] = []
-    for claim in claims(test, holds):
+    for claim in claimed:
         place = _place(machine, claim.of, state)
         held = state.get(place) if place is not None else None
         if place is None or held is None:
             continue
-        left = _left(held, claim.what, machine.site(test.at), is_taken_apart=_is_taken_apart(claim.of, branch))
+        left = _left(held, claim.what, machine.site(claim.of.at), is_taken_apart=_is_taken_apart(claim.of, branch))
         if left is not held:
             state.set(place, left)
             changed.append(Change(place, held, left))
