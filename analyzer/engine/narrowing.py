@@ -133,7 +133,7 @@ def caught(body: ir.Block, handler: ir.Handler) -> tuple[Claim, ...]:
         dotted(part.value): part.value for part in walk(body, into_functions=False)
         if isinstance(part, ir.Attribute) and part.attr in _OF_TENSORS
     }  # fmt: skip
-    return (Claim(*asked.values(), "tensor"),) if len(asked) == 1 and None not in asked else ()
+    return tuple(Claim(of, "tensor") for name, of in asked.items() if len(asked) == 1 and name is not None)
 
 
 def narrow(machine: Machine, test: ir.Expr, holds: bool, state: State, branch: tuple[object, ...]) -> list[Change]:
