@@ -1,7 +1,9 @@
 """Analysis time against bare `libcst.parse_module`, and against torch-preflight where given on the same files.
 
 ``PREFLIGHT_CORPUS`` names the folder of the files (else the installed packages), ``PREFLIGHT_BENCH_FILES`` how many,
-``PREFLIGHT_TREE`` a whole tree for the last table, ``PREFLIGHT_PEER`` the command of torch-preflight, run as it comes.
+``PREFLIGHT_TREE`` a whole tree for the last table, ``PREFLIGHT_PEER`` the command of torch-preflight, run as it comes
+on that tree (without one, on the files), ``PREFLIGHT_PEER_OPTIONS`` what it is run with a second time
+(``--ignore TG008``).
 """
 
 from __future__ import annotations
@@ -67,7 +69,7 @@ def corpus() -> tuple[str, dict[str, bytes], int]:
     return f"`{folder.name}`", files, num_screened
 
 
-def peer(files: Mapping[str, bytes]) -> float | None:
+def peer(files: Mapping[str, bytes], options: str = "") -> float | None:
     """Processor seconds of torch-preflight, its start included, on the same files; None where it is not given."""
     command = os.environ.get("PREFLIGHT_PEER")
     if command is None:
@@ -78,7 +80,7 @@ def peer(files: Mapping[str, bytes]) -> float | None:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(source)
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run([*shlex.split(command), folder], check=False, stdout=subprocess.DEVNULL)
+        subprocess.run([*shlex.split(command), *shlex.split(options), folder], check=False, stdout=subprocess.DEVNULL)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
@@ -112,7 +114,7 @@ def run() -> str:
     nesting = best(lambda: [too_deep(source) for source in files.values()])
     full = best(lambda: analyze(Corpus(files), list(files), Options()))
     own = "" if "PREFLIGHT_CORPUS" in os.environ else "; our own cases are among them"
-    other = peer(files)
+    other = peer(files) if "PREFLIGHT_TREE" not in os.environ else None
     last = f"| torch-preflight, as it comes | {other:.2f} | {other / parse:.2f} |\n" if other is not None else ""
     return f"""## Analysis
 
@@ -137,8 +139,16 @@ def whole_tree() -> str:
     files = {path.relative_to(root).as_posix(): path.read_bytes() for path in sorted(root.rglob("*.py"))}
     num_screened = sum(not may_matter(source) for source in files.values())
     full = best(lambda: analyze(Corpus(files), list(files), Options()))
-    other = peer(files)
-    row = "" if other is None else f", torch-preflight as it comes {other:.1f} s ({other / full:.1f} times as long)"
+    rows = [("Preflight, all rules, fixes tried", full)]
+    for options in dict.fromkeys(["", os.environ.get("PREFLIGHT_PEER_OPTIONS", "")]):
+        other = peer(files, options)
+        if other is not None:
+            rows.append((f"torch-preflight, {f'`{options}`' if options else 'as it comes'}, its start included", other))
+    table = "".join(f"| {what} | {seconds:.1f} | {seconds / full:.1f} |\n" for what, seconds in rows)
     return f"""
-Whole tree `{root.name}`: {len(files)} files, of which the screen skipped {num_screened}: {full:.1f} s{row}.
-"""
+Of the tree `{root.name}`: {len(files)} files, {sum(map(len, files.values())) / 1e6:.1f} MB, of which the screen skipped
+{num_screened}.
+
+| | processor seconds | relative |
+| --- | --- | --- |
+{table}"""
