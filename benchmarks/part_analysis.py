@@ -1,9 +1,8 @@
 """Analysis time against bare `libcst.parse_module`, and against torch-preflight where given on the same files.
 
 ``PREFLIGHT_CORPUS`` names the folder of the files (else the installed packages), ``PREFLIGHT_BENCH_FILES`` how many,
-``PREFLIGHT_TREE`` a whole tree for the last table, ``PREFLIGHT_PEER`` the command of torch-preflight, run as it comes
-on that tree (without one, on the files), ``PREFLIGHT_PEER_OPTIONS`` what it is run with a second time
-(``--ignore TG008``).
+``PREFLIGHT_TREE`` a whole tree for the last table, ``PREFLIGHT_PEER`` the command of torch-preflight, run on that tree
+(without one, on the files) as it comes or with ``PREFLIGHT_PEER_OPTIONS`` (``--ignore TG008``).
 """
 
 from __future__ import annotations
@@ -140,10 +139,10 @@ def whole_tree() -> str:
     num_screened = sum(not may_matter(source) for source in files.values())
     full = best(lambda: analyze(Corpus(files), list(files), Options()))
     rows = [("Preflight, all rules, fixes tried", full)]
-    for options in dict.fromkeys(["", os.environ.get("PREFLIGHT_PEER_OPTIONS", "")]):
-        other = peer(files, options)
-        if other is not None:
-            rows.append((f"torch-preflight, {f'`{options}`' if options else 'as it comes'}, its start included", other))
+    options = os.environ.get("PREFLIGHT_PEER_OPTIONS", "")
+    other = peer(files, options)
+    if other is not None:
+        rows.append((f"torch-preflight, {f'`{options}`' if options else 'as it comes'}, its start included", other))
     table = "".join(f"| {what} | {seconds:.1f} | {seconds / full:.1f} |\n" for what, seconds in rows)
     return f"""
 Of the tree `{root.name}`: {len(files)} files, {sum(map(len, files.values())) / 1e6:.1f} MB, of which the screen skipped
