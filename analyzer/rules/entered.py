@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 from analyzer.engine.events import Kept, Store
 from analyzer.engine.program import Program, functions
@@ -21,12 +22,16 @@ def is_entered_under(program: Program, calls: Sequence[Site]) -> bool:
     its file."""
     name = program.entries.get(calls[0], "") if calls else ""
     unit = program.unit(calls[0].path) if name else None
-    for node in walk(unit.body, into_functions=True) if unit is not None else ():
-        if isinstance(node, ir.With) and any(_OFF.search(spelled(item)) for item, _ in node.items):
-            inside = (part for part in walk(node.body, into_functions=False) if isinstance(part, ir.Call))
-            if any((dotted(call.callee) or "").rpartition(".")[2] == name for call in inside):
-                return True
-    return False
+    return unit is not None and name in _called_under(unit)
+
+
+@lru_cache(maxsize=16)
+def _called_under(unit: ir.Unit) -> frozenset[str]:
+    """The last names of what a file calls under ``no_grad``."""
+    blocks = (node for node in walk(unit.body, into_functions=True) if isinstance(node, ir.With))
+    off = (node for node in blocks if any(_OFF.search(spelled(item)) for item, _ in node.items))
+    calls = (part for node in off for part in walk(node.body, into_functions=False) if isinstance(part, ir.Call))
+    return frozenset((dotted(call.callee) or "").rpartition(".")[2] for call in calls)
 
 
 def is_differentiated_elsewhere(program: Program, store: Store) -> bool:
