@@ -19,7 +19,7 @@ def apply(source: bytes, edits: Iterable[Edit]) -> bytes:
     """
     text = decode(source)
     starts = [match.start() for match in _LINE.finditer(text)]
-    newline = "\r\n" if "\r\n" in text else "\n"
+    newline = next((end for end in ("\r\n", "\n", "\r") if end in text), "\n")
     pieces: list[str] = []
     done = 0
     for edit in sorted(set(edits), key=lambda edit: (edit.span.start, edit.span.end)):

@@ -57,6 +57,10 @@ def windows(text: str) -> bytes:
     return b"\xef\xbb\xbf" + text.replace("\n", "\r\n").encode()
 
 
+def macintosh(text: str) -> bytes:
+    return text.replace("\n", "\r").encode()
+
+
 def tabs(text: str) -> bytes:
     return "".join(_tabbed(line) for line in text.splitlines(keepends=True)).encode()
 
@@ -83,7 +87,7 @@ def wide(text: str) -> bytes:
     return "".join(line.replace("\n", "  # \N{SNOWMAN} ü\n") for line in text.splitlines(keepends=True)).encode()
 
 
-CLOTHES: list[Callable[[str], bytes]] = [str.encode, windows, tabs, declared, nested, unfinished, wide]
+CLOTHES: list[Callable[[str], bytes]] = [str.encode, windows, macintosh, tabs, declared, nested, unfinished, wide]
 
 
 def dressed(case: Case, clothes: Callable[[str], bytes]) -> Tree:
@@ -115,8 +119,8 @@ def spliced(source: bytes, edits: Collection[Edit]) -> bytes:
     bom = b"\xef\xbb\xbf" if source.startswith(b"\xef\xbb\xbf") else b""
     encoding = "latin-1" if b"coding: latin-1" in source[:40] else "utf-8"
     text = source[len(bom) :].decode(encoding)
-    newline = "\r\n" if "\r\n" in text else "\n"
-    lines = text.replace("\r\n", "\n").split("\n")
+    newline = "\r\n" if "\r\n" in text else "\n" if "\n" in text else "\r"
+    lines = text.split(newline)
 
     def offset(at: Position) -> int:
         return sum(len(line) + len(newline) for line in lines[: at.line - 1]) + at.column
