@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -133,6 +133,15 @@ class Browser:
     def ask(self, script: str, *arguments: Any) -> Any:
         """A question to the page (the debugger may ask where the page's own script may not run)."""
         return self.driver.execute_script(script, *arguments)
+
+    def follow(self, act: Callable[[], object]) -> None:
+        """Do what leads to another page, and wait until that one is there."""
+        from selenium.webdriver.support.expected_conditions import staleness_of
+        from selenium.webdriver.support.wait import WebDriverWait
+
+        left = self.driver.find_element("tag name", "html")
+        act()
+        WebDriverWait(self.driver, 10).until(staleness_of(left))
 
     def press(self, *keys: str) -> None:
         """Keys, to whatever has the focus."""

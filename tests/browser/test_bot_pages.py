@@ -82,7 +82,7 @@ def test_a_what_if_is_asked_with_the_keyboard_and_without_script(town: Town, bro
     checked = browser_page.driver.find_elements("css selector", "#what-if-0 input:checked")
     assert [item.get_attribute("value") for item in checked] == ["0"]
     assert browser_page.ask("return document.querySelector('#what-if-0').getBoundingClientRect().top < innerHeight")
-    browser_page.driver.find_element("link text", "Back to the pull request's own values").click()
+    browser_page.follow(browser_page.driver.find_element("link text", "Back to the pull request's own values").click)
     assert browser_page.driver.find_elements("css selector", ".outcome") == []
 
 
@@ -115,24 +115,25 @@ def test_a_link_that_ended_is_renewed_by_logging_in(town: Town, browser_page: Br
     browser_page.open(town.address("ended"))
     assert "This link has ended" in browser_page.driver.find_element("tag name", "h1").text
     _tab_to(browser_page, browser_page.driver.find_element("link text", "Log in with GitHub"))
-    browser_page.press(Keys.ENTER)
+    browser_page.follow(lambda: browser_page.press(Keys.ENTER))
     assert browser_page.driver.current_url.startswith(town.hub)
     button = browser_page.driver.find_element("css selector", "button[value=rita]")
     _tab_to(browser_page, button)
-    browser_page.press(Keys.ENTER)
+    browser_page.follow(lambda: browser_page.press(Keys.ENTER))
     assert browser_page.driver.current_url.startswith(f"{town.url}/r/")
     assert browser_page.driver.current_url != town.address("ended")
     assert "losses.append(loss)" in browser_page.driver.find_element("tag name", "main").text
-    browser_page.driver.find_element("css selector", ".who button").click()
+    browser_page.follow(browser_page.driver.find_element("css selector", ".who button").click)
     assert browser_page.driver.find_elements("css selector", ".who") == []
 
 
 def test_statistics_are_asked_by_name_after_a_login(town: Town, browser_page: Browser) -> None:
     browser_page.window(390, script=False)
     browser_page.open(town.address("login first"))
-    browser_page.driver.find_element("link text", "Log in with GitHub").click()
-    browser_page.driver.find_element("css selector", "button[value=rita]").click()
-    browser_page.driver.find_element("name", "repo").send_keys("acme/trainer\n")
+    browser_page.follow(browser_page.driver.find_element("link text", "Log in with GitHub").click)
+    browser_page.follow(browser_page.driver.find_element("css selector", "button[value=rita]").click)
+    repo = browser_page.driver.find_element("name", "repo")
+    browser_page.follow(lambda: repo.send_keys("acme/trainer\n"))
     assert "PF101" in browser_page.driver.find_element("css selector", ".stats").text
     assert browser_page.ask(AUDIT) == []
     browser_page.open(f"{town.url}/stats?repo=acme/secret")
