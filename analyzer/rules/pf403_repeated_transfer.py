@@ -124,7 +124,8 @@ def _report_parameters(program: Program, report: Report) -> None:
         plain = {
             param.name for param in function.params if param.annotation is None or "Tensor" in spelled(param.annotation)
         }
-        sent = [(node, name) for node in walk(statement.body, False) if (name := _sent(node)) in plain]
+        devices = _devices(statement)
+        sent = [(node, name) for node in walk(statement.body, False) if (name := _sent(node, devices)) in plain]
         kept = {name for name in {name for _, name in sent} if not _is_touched(function.body, name)}
         for node, name in sent:
             if name in kept and isinstance(node, ir.Call) and _is_value(statement, node):
@@ -142,15 +143,26 @@ def _report_parameters(program: Program, report: Report) -> None:
                 )
 
 
-def _sent(node: object) -> str | None:
-    """The name of which a copy is asked for on a device: ``weights.cuda()``, ``weights.to(device)``."""
+def _devices(statement: ir.For) -> frozenset[str]:
+    """The names that say where the items of a loop are sent: ``for x, y in loader: x.to(place)``."""
+    items = frozenset(target_names(statement.target))
+    return frozenset(
+        to.id
+        for node in walk(statement.body, False)
+        if isinstance(node, ir.Call) and isinstance(node.callee, ir.Attribute) and node.callee.attr == "to"
+        if _base(node.callee.value) in items and node.args and isinstance(to := node.args[0].value, ir.Name)
+    )
+
+
+def _sent(node: object, devices: frozenset[str]) -> str | None:
+    """The name of which a copy is asked for on a device: ``weights.cuda()``, ``weights.to(place)``."""
     callee = node.callee if isinstance(node, ir.Call) else None
     if not isinstance(node, ir.Call) or not isinstance(callee, ir.Attribute) or not isinstance(callee.value, ir.Name):
         return None
     if callee.attr == "cuda":
         return callee.value.id
     to = node.args[0].value if callee.attr == "to" and node.args else None
-    is_device = isinstance(to, ir.Name) and "dev" in to.id.lower()
+    is_device = isinstance(to, ir.Name) and to.id in devices
     return callee.value.id if is_device or (isinstance(to, ir.Constant) and isinstance(to.value, str)) else None
 
 
