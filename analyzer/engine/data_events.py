@@ -71,9 +71,11 @@ class Prepared(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Distributed(Event):
-    """The program runs in several processes: a process group is joined, or a model is wrapped for it."""
+    """The program runs in several processes: a process group is joined, or a model is wrapped for it. `is_alone`: it is
+    written down that the group has one process."""
 
     how: Literal["group", "replicated", "sharded", "engine"]
+    is_alone: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

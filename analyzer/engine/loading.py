@@ -54,6 +54,9 @@ class Loading:
         """Those that Lightning trains on: it shards them, and keeps the order of those that do not shuffle."""
         for event in program.events:
             self._note(event)
+        groups = [event for event in self.distributed if event.how == "group"]
+        if groups and all(event.is_alone for event in groups):
+            self.distributed.clear()
         for fitted in program.of(Fitted):
             for loader in fitted.loaders:
                 self.trains.setdefault(loader, Training(fitted.trace))

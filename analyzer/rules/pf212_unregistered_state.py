@@ -12,6 +12,7 @@ from analyzer.engine.words import words
 from analyzer.findings import Severity
 from analyzer.fixes.edits import InsertAfter, InsertBefore
 from analyzer.rules.base import DraftFix, Report, Rule
+from analyzer.rules.by_hand import is_handled, is_read_elsewhere
 from analyzer.syntax import ir
 from analyzer.syntax.scope import dotted, walk
 
@@ -55,7 +56,8 @@ class UnregisteredState(Rule):
     modules that the instance was given and may hide on purpose (a teacher in a list); for tensors that are moved where
     they are used, indices, single numbers, and tensors made on a device; when nothing reads the attribute. A plain
     tensor is a note: a model that never leaves the CPU works with it; so is a parameter that moves to a device of which
-    only the name is known.
+    only the name is known, and what some code moves, switches or asks for its parameters by hand: it may hand them to
+    an optimizer as well.
 
     ## Fix safety
     Unsafe: registered layers are trained, moved and saved, which is the point; old checkpoints lack them.
@@ -90,12 +92,22 @@ def _gaps(program: Program, hidden: Unregistered) -> list[Gap]:
     handed = any(event.how == "call" and hidden.owner in event.objects for event in program.of(Escape))
     if hidden.what != "buffer" and (handed or _registers(program, hidden)):
         return [Gap.UNSEEN]
+    if hidden.what != "buffer" and _is_in_hand(program, hidden):
+        return [Gap.CONVENTION]  # what `nn.Module` would do is done by hand, perhaps all of it
     if hidden.what == "parameter" and _MOVES.search(words(program).of(hidden.site)):
         return [Gap.CONVENTION]  # where it is already there, a move gives the parameter itself
     if hidden.what != "buffer":
         return []
     source = program.project.read(hidden.site.path) or b""
     return [Gap.CONVENTION if _MOVED.search(source) else Gap.UNSEEN]
+
+
+def _is_in_hand(program: Program, hidden: Unregistered) -> bool:
+    """Whether code moves what is hidden, asks it for parameters, or reads the parameter that nothing registers."""
+    path = hidden.site.path
+    if is_handled(program, hidden.name, path):
+        return True
+    return hidden.what != "modules" and is_read_elsewhere(program, hidden.name, path)
 
 
 def _registers(program: Program, hidden: Unregistered) -> bool:

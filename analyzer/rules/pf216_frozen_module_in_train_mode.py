@@ -38,7 +38,8 @@ class FrozenModuleInTrainMode(Rule):
     model.backbone.eval()
     ```
     or override `train()` of the model so that the frozen part stays in evaluation mode. Where all of a model is frozen
-    but a new last layer, this is a note: a well-known recipe, whose statistics adapt to the new data.
+    but a new last layer, this is a note: a well-known recipe, whose statistics adapt to the new data. So it is where no
+    batch norm is seen: dropout in the frozen layers of a language model is an author's choice, and leaves no trace.
 
     ## When it stays quiet
     For parts without batch norm, dropout or ``self.training``, and those whose layers are not known; where anything
@@ -86,8 +87,16 @@ class FrozenModuleInTrainMode(Rule):
                 "after each `train()`.",
                 because=because,
                 gaps=[Gap.CONVENTION],
-                severity=Severity.NOTE if is_whole else Severity.WARNING,
+                severity=Severity.NOTE if is_whole or not _keeps_statistics(program, event) else Severity.WARNING,
             )
+
+
+def _keeps_statistics(program: Program, event: FrozenInTrain | LeftInTrain) -> bool:
+    """Whether a part is known to have batch norm, whose statistics are a state that train mode changes. Dropout alone
+    leaves nothing behind: evaluation finds what was frozen as it was."""
+    names = {program.objects[part].name for part in event.parts}
+    rows = [row for name in names if name and (row := program.knowledge.row(name)) is not None]
+    return any("BatchNorm" in name for name in names) or any(row.parts == "dependent" for row in rows)
 
 
 def _takes_turns(program: Program, freeze: Site) -> bool:
@@ -127,6 +136,7 @@ def _check_left(program: Program, report: Report) -> None:
             "norm {will go on} updating its statistics, its dropout dropping out. Call `eval()` on it.",
             because=[program.objects[event.module].trace, event.freeze, event.trace],
             gaps=[Gap.CONVENTION],
+            severity=None if _keeps_statistics(program, event) else Severity.NOTE,
         )
 
 
@@ -163,6 +173,7 @@ def _report_owned(program: Program, report: Report, event: FrozenInTrain, switch
         "updating its statistics, its dropout dropping out. Call `eval()` on the frozen part when an epoch starts.",
         because=[event.freeze, program.objects[event.module].trace, event.switch, event.trace],
         gaps=[Gap.CONVENTION],
+        severity=None if _keeps_statistics(program, event) else Severity.NOTE,
     )
 
 

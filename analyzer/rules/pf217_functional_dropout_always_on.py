@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from analyzer.engine.mode_events import Dropped
 from analyzer.engine.program import Program
-from analyzer.engine.trace import Gap
+from analyzer.engine.trace import Gap, Site
+from analyzer.engine.words import words
 from analyzer.findings import Severity
 from analyzer.fixes.edits import InsertAfter
 from analyzer.rules.base import DraftFix, Report, Rule
@@ -38,7 +39,7 @@ class FunctionalDropoutAlwaysOn(Rule):
 
     ## When it stays quiet
     When ``training`` is given, also as ``True``; when the function asks for ``training`` itself; with a rate of zero;
-    outside modules; where the caller decides by an argument.
+    outside modules; where the caller decides by an argument, also about the rate, and whoever calls ``forward``.
 
     ## Fix safety
     Unsafe: evaluation gives other results, which is the point.
@@ -63,7 +64,7 @@ class FunctionalDropoutAlwaysOn(Rule):
                 event.site,
                 _MESSAGES[event.how].format(callee=event.callee),
                 because=[event.trace],
-                gaps=[Gap.UNSEEN] if _is_chosen(event, function) else [Gap.CONVENTION],
+                gaps=[Gap.UNSEEN if _is_chosen(event, function) or _is_given(program, event) else Gap.CONVENTION],
                 fix=_fix(event),
             )
 
@@ -121,6 +122,41 @@ def _is_chosen(event: Dropped, function: ir.FunctionDef) -> bool:
             if any(_names(rate) & params for rate in rates):
                 return True
     return False
+
+
+def _is_given(program: Program, event: Dropped) -> bool:
+    """Whether the rate comes, from function to function, out of an argument of a ``forward`` or of the first of them:
+    whoever calls the module says how much drops out, and may say nothing of it in evaluation."""
+    names = _names_at(program, Site(event.site.path, event.rate_at)) if event.rate_at is not None else set()
+    function = program.function_around(event.site)
+    for call in (*reversed(event.calls[1:]), None):
+        params = [param.name for param in function.params] if function is not None else []
+        if function is None or not names & set(params[_is_method(function) :]):
+            return False
+        node = words(program).node(call) if call is not None else None
+        if call is None or function.name == "forward":
+            return True
+        if not isinstance(node, ir.Call):
+            return False
+        names = _given_for(node, params[_is_method(function) :], names)
+        function = program.function_around(call)
+    return False
+
+
+def _is_method(function: ir.FunctionDef) -> bool:
+    return bool(function.params) and function.params[0].name == "self"
+
+
+def _given_for(call: ir.Call, params: list[str], wanted: set[str]) -> set[str]:
+    """The names in what a call gives the parameters that are wanted."""
+    places = [arg.keyword or params[index] for index, arg in enumerate(call.args) if arg.keyword or index < len(params)]
+    pairs = zip(places, call.args, strict=False)
+    return {name for place, arg in pairs if place in wanted for name in _names(arg.value)}
+
+
+def _names_at(program: Program, site: Site) -> set[str]:
+    node = words(program).node(site)
+    return _names(node) if isinstance(node, ir.Expr) else set()
 
 
 def _is_decided(event: Dropped, function: ir.FunctionDef) -> bool:

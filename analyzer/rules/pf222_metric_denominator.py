@@ -12,6 +12,8 @@ from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
 
 _SINGLE = re.compile(rb"batch_size\s*=\s*1\b")
+_SINGLE_BY_DEFAULT = re.compile(rb"batch[-_]?size[\"'][^\n]{0,60}default\s*=\s*1\b")
+_BATCH_OPTION = re.compile(rb"add_argument\([^\n]*batch[-_]?size")
 _WRONG = {
     ("means", "samples"): (
         "Means of batches are added up and divided by the number of samples: the result {is} too small by about the "
@@ -61,7 +63,8 @@ class MetricDenominator(Rule):
 
     ## When it stays quiet
     For the mean of batch means (``total / len(loader)``), for sums (``reduction="sum"``) and weighted means over the
-    number of samples, and where it is not known what is added up or what a length counts.
+    number of samples, and where it is not known what is added up or what a length counts. A note where the option for
+    the size of a batch is one by default: then both counts are the same.
 
     ## Fix safety
     No fix is offered: whether a weighted mean or the mean of means is wanted is a choice.
@@ -78,10 +81,21 @@ class MetricDenominator(Rule):
             message = _WRONG.get((event.over, event.by))
             if message is not None:
                 gaps = [] if any(program.of(LoaderMade)) or not _has_single_batches(program) else [Gap.UNSEEN]
-                report(event.site, message, because=[event.over_trace, event.by_trace], gaps=gaps)
+                because = [event.over_trace, event.by_trace]
+                severity = Severity.NOTE if _is_single_by_default(program) else None
+                report(event.site, message, because=because, gaps=gaps, severity=severity)
 
 
 def _has_single_batches(program: Program) -> bool:
     """Whether a file of the tree makes loaders of one sample: the mean of such a batch is that of its sample."""
     first = next(iter(program.modules), "")
     return any(program.project.naming("DataLoader", first, _SINGLE))
+
+
+def _is_single_by_default(program: Program) -> bool:
+    """Whether the option for the size of a batch is one by default: in the files that were read or, where these have
+    no such option, in other scripts of the tree."""
+    sources = [program.project.read(path) or b"" for path in program.modules]
+    if any(_BATCH_OPTION.search(source) for source in sources):
+        return any(_SINGLE_BY_DEFAULT.search(source) for source in sources)
+    return any(program.project.naming("add_argument", next(iter(program.modules), ""), _SINGLE_BY_DEFAULT))

@@ -6,7 +6,7 @@ import re
 
 from analyzer.engine.data_events import DeviceChosen, Distributed, GpuUsed, Read, Restored
 from analyzer.engine.events import Event
-from analyzer.engine.loading import guarded_by_rank, is_absent
+from analyzer.engine.loading import guarded_by_rank, is_absent, loading
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap, Site
 from analyzer.engine.words import spelled, words
@@ -14,6 +14,7 @@ from analyzer.findings import Severity
 from analyzer.fixes.edits import InsertAfter
 from analyzer.rules.base import DraftFix, Report, Rule
 from analyzer.rules.host_saves import are_saved_from_host
+from analyzer.rules.offered import is_offered
 from analyzer.rules.restoring import file_named, is_published, was_saved_here
 from analyzer.syntax import ir
 
@@ -55,8 +56,9 @@ class CheckpointMapLocation(Rule):
     a GPU whatever it asks; where the same run saved the file, or the files of the tree save only what was moved to the
     CPU; in a branch that asked for the device first. Weights that somebody else has published are a possibility: nobody
     sees from which device they were saved. A note for weights without an optimizer, which are often read where they
-    were saved, and in a process group without a wrapped model; also where only the number of the GPU is chosen, where
-    the tree has kernels for CUDA, or where none of its files saves anything.
+    were saved, and in a process group without a wrapped model, or one that is wrapped only where an option says so that
+    is off by default; also where only the number of the GPU is chosen, where the tree has kernels for CUDA, or where
+    none of its files saves anything.
 
     ## Fix safety
     Unsafe: ``map_location="cpu"`` is right for ``load_state_dict``, which copies to where the parameters are; a whole
@@ -129,7 +131,8 @@ def _is_sure(program: Program, why: Distributed | DeviceChosen, pairs: list[tupl
     if is_resumed and _is_foreign(program):
         return False
     if isinstance(why, Distributed):
-        wrapped = {event.calls[:1] for event in program.of(Distributed) if event.how != "group"}
+        several = loading(program).distributed
+        wrapped = {e.calls[:1] for e in several if e.how != "group" and not is_offered(program, e)}
         return any(read.calls[:1] in wrapped for read, _ in pairs)
     return is_resumed and not _is_harmless(program, why)
 
@@ -167,7 +170,7 @@ def _several_processes(program: Program, reads: list[Read]) -> Distributed | Non
     return next(
         (
             event
-            for event in program.of(Distributed)
+            for event in loading(program).distributed
             if event.how != "group" or (event.site.path in paths and _happens(program, event, reads))
         ),
         None,

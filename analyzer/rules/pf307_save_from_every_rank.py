@@ -13,6 +13,7 @@ from analyzer.engine.trace import Gap, Site
 from analyzer.engine.words import spelled, words
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
+from analyzer.rules.offered import is_offered
 from analyzer.syntax import ir
 from analyzer.syntax.scope import dotted, target_names, walk
 
@@ -51,7 +52,8 @@ class SaveFromEveryRank(Rule):
     ## When it stays quiet
     When a branch around the call, in the function or in a caller, asks for the rank, or one left before; when the file
     is named after the rank; for sharded training, where every rank must save; in a program of one process. A file that
-    is written where it does not exist yet, and ``save_pretrained`` of what may be a tokenizer, are possible.
+    is written where it does not exist yet, and ``save_pretrained`` of what may be a tokenizer, are possible. A note where
+    several processes are an option that is off by default.
 
     ## Fix safety
     No automatic fix: which process writes, and who waits for it, is the author's choice.
@@ -68,7 +70,9 @@ class SaveFromEveryRank(Rule):
         several = loading(program).distributed if saved else []
         if any(event.how in {"sharded", "engine"} for event in several):
             return
-        wrap: Event | None = next((event for event in several if event.how == "replicated"), None)
+        wraps = [event for event in several if event.how == "replicated"]
+        meant = [event for event in wraps if not is_offered(program, event)]
+        wrap: Event | None = next(iter([*meant, *wraps]), None)
         wrap = wrap or (_prepared(program) if saved else None)
         if wrap is None:
             return
@@ -84,6 +88,7 @@ class SaveFromEveryRank(Rule):
                 f"Every rank {{does write}} this file (`{event.callee}`): nothing asks for the rank first. Save on "
                 "one rank only.",
                 because=[wrap.trace, event.trace],
+                severity=Severity.NOTE if wraps and not meant else None,
                 gaps=[
                     Gap.CONVENTION if _runs_everywhere(program, event, wrap) else Gap.UNSEEN,
                     *_cached(program, event),

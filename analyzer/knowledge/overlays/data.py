@@ -203,7 +203,9 @@ def _wrapped(how: str) -> Callable[[Calls, Args, int, State, Value], None]:
     def note(machine: Calls, args: Args, at: int, state: State, result: Value) -> None:
         words = {"group": "a process group is joined", "engine": "a distributed engine is made"}
         trace = start(machine.site(at), words.get(how, "the model is wrapped for training in several processes"))
-        machine.emit(Distributed, at, trace, how=how)
+        size = args.at(3, "world_size") if how == "group" else None
+        is_alone = isinstance(size, Const) and size.value == 1
+        machine.emit(Distributed, at, trace, how=how, is_alone=is_alone)
         if how in {"replicated", "sharded"}:
             wrapped(machine, args, at, state, result)
 

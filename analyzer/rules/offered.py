@@ -1,0 +1,153 @@
+"""Whether a branch is one that the program only offers: an option that is off unless the command line says otherwise.
+
+Options are read off the ``add_argument`` calls of the files that were read, and what their tests are made of is
+followed by what it is assigned, not by what it is called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from analyzer.engine.events import Event, Guard
+from analyzer.engine.fold import NotConstant, binary, unary
+from analyzer.engine.program import Program
+from analyzer.engine.words import words
+from analyzer.syntax import ir
+from analyzer.syntax.scope import walk
+
+_DEPTH = 6
+_FLAGS = {"store_true": False, "store_false": True}
+
+
+class _Unknown(Exception):
+    """What decides is not in the text."""
+
+
+class Offers:
+    """The options of the files of one program, and what its attributes and variables are given."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.defaults: dict[str, list[ir.Call]] = {}
+        self.given: dict[str, list[ir.Expr | None]] = {}
+        for path in program.modules:
+            unit = program.unit(path)
+            for node in walk(unit.body, True) if unit is not None else ():
+                self._note(path, node)
+
+    def _note(self, path: str, node: object) -> None:
+        if isinstance(node, ir.Call) and isinstance(node.callee, ir.Attribute) and node.callee.attr == "add_argument":
+            if (dest := _dest(node)) is not None:
+                self.defaults.setdefault(dest, []).append(node)
+        elif isinstance(node, ir.Augment):
+            self._set(path, node.target, None)
+        elif isinstance(node, ir.Assign):
+            for target in node.targets:
+                self._set(path, target, node.value)
+
+    def _set(self, path: str, target: ir.Expr, value: ir.Expr | None) -> None:
+        if isinstance(target, ir.Attribute):
+            self.given.setdefault(target.attr, []).append(value)
+        elif isinstance(target, ir.Name):
+            self.given.setdefault(f"{path}:{target.id}", []).append(value)
+        elif isinstance(target, ir.Display):
+            for item in target.items:
+                self._set(path, item, None)
+
+    def is_off(self, guard: Guard) -> bool:
+        """Whether a branch is not taken where the command line says nothing."""
+        node = words(self.program).node(guard.site)
+        test = node.test if isinstance(node, (ir.If, ir.While, ir.Conditional)) else node
+        if not isinstance(test, ir.Expr):
+            return False
+        try:
+            return bool(self._value(test, guard.site.path, _DEPTH)) is not guard.taken
+        except _Unknown:
+            return False
+
+    def _value(self, node: ir.Expr, path: str, depth: int) -> object:
+        if isinstance(node, ir.Constant):
+            return node.value
+        if not depth:
+            raise _Unknown
+        if isinstance(node, ir.Operation):
+            return self._operation(node, path, depth - 1)
+        if isinstance(node, ir.Name):
+            return self._agreed(self._assigned(f"{path}:{node.id}", path, depth - 1))
+        if isinstance(node, ir.Attribute):
+            declared = (_default(call) for call in self.defaults.get(node.attr, ()))
+            values = [self._value(each, path, depth - 1) if each is not None else None for each in declared]
+            return self._agreed([*values, *self._assigned(node.attr, path, depth - 1)])
+        raise _Unknown
+
+    def _assigned(self, name: str, path: str, depth: int) -> list[object]:
+        found = self.given.get(name, [])
+        if any(each is None for each in found):
+            raise _Unknown
+        return [self._value(each, path, depth) for each in found if each is not None]
+
+    def _agreed(self, values: list[object]) -> object:
+        if not values or any(value != values[0] for value in values):
+            raise _Unknown
+        return values[0]
+
+    def _operation(self, node: ir.Operation, path: str, depth: int) -> object:
+        if node.op in {"and", "or"} and node.right is not None:
+            return self._either(node.op == "or", (node.left, node.right), path, depth)
+        left = self._value(node.left, path, depth)
+        try:
+            if node.right is None:
+                return unary(node.op, left)
+            return binary(node.op, left, self._value(node.right, path, depth))
+        except NotConstant:
+            raise _Unknown from None
+
+    def _either(self, decides: bool, sides: tuple[ir.Expr, ir.Expr], path: str, depth: int) -> object:
+        """One side that is known may be enough."""
+        is_known = True
+        for side in sides:
+            try:
+                if bool(self._value(side, path, depth)) is decides:
+                    return decides
+            except _Unknown:
+                is_known = False
+        if not is_known:
+            raise _Unknown
+        return not decides
+
+
+def is_offered(program: Program, event: Event) -> bool:
+    """Whether an event only happens where an option is given that is off by default."""
+    found = program.answers.get(Offers)
+    if not isinstance(found, Offers):
+        found = program.answers[Offers] = Offers(program)
+    return any(found.is_off(guard) for guard in event.guards)
+
+
+def _dest(call: ir.Call) -> str | None:
+    names = [arg.value.value for arg in call.args if isinstance(arg.value, ir.Constant) and arg.keyword is None]
+    texts = [name for name in names if isinstance(name, str) and name]
+    given = next((arg.value for arg in call.args if arg.keyword == "dest"), None)
+    if isinstance(given, ir.Constant) and isinstance(given.value, str):
+        return given.value
+    long = next((text for text in texts if text.startswith("--")), texts[0] if texts else None)
+    return long.lstrip("-").replace("-", "_") if long is not None and long.startswith("-") else None
+
+
+def _default(call: ir.Call) -> ir.Expr | None:
+    """What an option is where nothing is said; None stands for None."""
+    named = dict(_keywords(call))
+    if "default" in named:
+        return named["default"]
+    action = named.get("action")
+    if isinstance(action, ir.Constant) and action.value in _FLAGS:
+        return ir.Constant(call.at, _FLAGS[str(action.value)])
+    if "required" in named or any(arg.star for arg in call.args):
+        raise _Unknown
+    return None
+
+
+def _keywords(call: ir.Call) -> Iterator[tuple[str, ir.Expr]]:
+    for arg in call.args:
+        if arg.keyword:
+            yield arg.keyword, arg.value
