@@ -52,8 +52,8 @@ class SaveFromEveryRank(Rule):
     ## When it stays quiet
     When a branch around the call, in the function or in a caller, asks for the rank, or one left before; when the file
     is named after the rank; for sharded training, where every rank must save; in a program of one process. A file that
-    is written where it does not exist yet, and ``save_pretrained`` of what may be a tokenizer, are possible. A note where
-    several processes are an option that is off by default.
+    is written where it does not exist yet, and ``save_pretrained`` of what may be a tokenizer, are possible. A note
+    where several processes are an option that is off by default.
 
     ## Fix safety
     No automatic fix: which process writes, and who waits for it, is the author's choice.
