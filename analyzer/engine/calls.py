@@ -159,12 +159,13 @@ class Calls(Forwards):
         return self.as_loss(result, args, at) if is_argument(case) else result
 
     def as_loss(self, result: Value, args: Args, at: int) -> Value:
-        """What the caller gave is called with the output of a model and a part of the batch, and nothing else: by
-        convention a loss, which has the graph of the output."""
+        """What the caller gave is called with the output of a model and a part of the batch, or made-up labels, and
+        nothing else: by convention a loss, which has the graph of the output."""
         output, target = (*args.positional, None, None)[:2]
         is_pair = len(args.positional) == 2 and not args.keywords and not args.has_more
         is_output = isinstance(output, Tensor) and output.graph == "yes" and bool(output.roots) and not output.is_batch
-        if not is_pair or not is_output or not (isinstance(target, Tensor) and target.is_batch):
+        is_target = isinstance(target, Tensor) and (target.is_batch or (target.graph == "no" and not target.is_opaque))
+        if not is_pair or not is_output or not is_target:
             return result
         note = "an argument that is called with outputs and targets gives a loss"
         made = [case for case in result.cases if isinstance(case, Unknown)]

@@ -66,7 +66,11 @@ class Fitted(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared(Event):
-    """``accelerator.prepare(model, optimizer)`` of a model with its optimizer and no loader among them."""
+    """``accelerator.prepare(model, optimizer)`` of a model with its optimizer and no loader among them, or
+    ``fabric.setup(model)``. `is_several`: the text says that there is more than one process."""
+
+    by: str = "Accelerate"
+    is_several: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +78,7 @@ class Distributed(Event):
     """The program runs in several processes: a process group is joined, or a model is wrapped for it. `is_alone`: it is
     written down that the group has one process."""
 
-    how: Literal["group", "replicated", "sharded", "engine"]
+    how: Literal["group", "replicated", "sharded", "engine", "averaged"]
     is_alone: bool = False
 
 

@@ -79,8 +79,9 @@ class Forward(Event):
     on_batch: bool = False
     inputs: frozenset[Site] = frozenset()
     """The forward passes whose graphs go into this one."""
-    is_fed_itself: bool = False
-    """Whether what it gave in an earlier iteration of its loops surely goes in again with its graph: a hidden state."""
+    is_fed_itself: Tri = "no"
+    """Whether what it gave in an earlier iteration of its loops goes in again with its graph, a hidden state; maybe,
+    where its code was not seen: it may detach what it gives."""
     is_dry: bool = False
     """Whether random or constant numbers go in: the pass shows a shape, or a time."""
     modes: tuple[Value, ...] = ()

@@ -63,7 +63,7 @@ class Forwards(Rows):
             grad=_TRI[None if is_off is None else not is_off], is_eval=modes.is_eval(self, ref, state),
             has_graph=_TRI[has_graph], mode=mode.trace if mode else None,
             on_batch=any(isinstance(c, Tensor) and c.is_batch for c in given), inputs=incoming_roots(given),
-            is_fed_itself=any(is_sure_of(c, self.root(at)) for c in given),
+            is_fed_itself=is_fed(given, self.root(at)),
             root=self.root(at), is_dry=self.is_dry or are_synthetic(given),
             modes=mode.cases if mode else (), depends=depends, is_frozen=_TRI[is_frozen],
             asleep=modes.asleep(self, ref, state),
@@ -170,9 +170,10 @@ class Forwards(Rows):
         )
 
 
-def is_sure_of(case: Tensor | Unknown, root: Site) -> bool:
-    """Whether an atom certainly holds the graph of a forward pass whose code was seen."""
-    return isinstance(case, Tensor) and case.graph == "yes" and not case.is_opaque and root in case.roots
+def is_fed(given: list[Tensor | Unknown], root: Site) -> Tri:
+    """Whether atoms hold the graph of a forward pass: surely, where its code was seen."""
+    held = [case for case in given if isinstance(case, Tensor) and case.graph == "yes" and root in case.roots]
+    return "yes" if any(not case.is_opaque for case in held) else "maybe" if held else "no"
 
 
 def incoming_roots(given: list[Tensor | Unknown]) -> frozenset[Site]:

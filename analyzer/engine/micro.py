@@ -25,6 +25,23 @@ def goes_over_parts(program: Program, loop: Loop) -> bool:
     return node is not None and _is_cut(node.iter)
 
 
+def is_averaged_over(program: Program, loop: Loop) -> bool:
+    """Whether the function of a loop over ``batches`` divides something by ``len(batches)``."""
+    node, function = program.statement_of(loop), program.function_around(loop.site)
+    if node is None or function is None or not isinstance(node.iter, ir.Name):
+        return False
+    name = node.iter.id
+    return any(
+        isinstance(each, ir.Operation)
+        and each.op == "/"
+        and isinstance(each.right, ir.Call)
+        and isinstance(each.right.callee, ir.Name)
+        and each.right.callee.id == "len"
+        and any(isinstance(arg.value, ir.Name) and arg.value.id == name for arg in each.right.args)
+        for each in walk(function.body, False)
+    )
+
+
 @lru_cache(maxsize=256)
 def _takes_parts(node: ir.For) -> bool:
     return _is_cut(node.iter) or _cuts(node) or _asks(node)

@@ -34,7 +34,8 @@ def trained(node: ir.FunctionDef) -> frozenset[str]:
                 for name in target_names(target):
                     assigned.setdefault(name, []).append(each.value)
         elif isinstance(each, ir.Call) and isinstance(each.callee, ir.Attribute) and each.callee.attr in _PASSES_ON:
-            losses += [each.callee.value] if not each.args else [arg.value for arg in each.args[:1]]
+            given = [arg.value for arg in each.args[:1] if not arg.keyword]  # `retain_graph=True` is no loss
+            losses += given or [each.callee.value]
         elif isinstance(each, ir.Return) and each.value is not None and is_hook:
             losses.append(each.value)
     return frozenset(_first(_calls(losses, assigned), assigned))

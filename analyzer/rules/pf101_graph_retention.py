@@ -7,7 +7,7 @@ import re
 from analyzer.engine.device_events import GraphLeft
 from analyzer.engine.events import Backward, Forward, Loop, Step, Store
 from analyzer.engine.program import Program, nest_key
-from analyzer.engine.trace import Gap, Site, Trace
+from analyzer.engine.trace import Gap, Site, Trace, start
 from analyzer.engine.values import Tensor, Unknown, nested
 from analyzer.engine.words import words
 from analyzer.findings import Severity
@@ -24,10 +24,12 @@ from analyzer.rules.short_stores import (
     is_overwritten,
     is_short,
     is_sorted,
+    is_summand,
     starts_over,
 )
 from analyzer.syntax.scope import walk
 
+_RETAINS = re.compile(r"\bretain_graph\s*=\s*True")
 _CUTS = re.compile(r"detach|\.data\b")
 
 
@@ -39,6 +41,7 @@ class GraphRetention(Rule):
     attribute or a running sum over a loop, one graph per iteration piles up until the GPU is full. Where a backward
     pass has already freed the saved tensors, only the nodes of the graph pile up: slow growth, a warning. A hidden
     state that goes into the next step undetached makes its backward pass run through all steps before it: an error.
+    A window that drops what is old (``deque(maxlen=100)``) is a note.
 
     ## Example
     ```python
@@ -96,20 +99,46 @@ class GraphRetention(Rule):
                 continue
             if is_short(program, store, loops) and (freed is not None or is_evaluated(program, carrier)):
                 continue
-            gaps = [Gap.UNSEEN] if is_other_item(program, store, carrier) else []
-            gaps += [] if freed else _gaps(program, store, carrier, loops)
-            because = [
-                trace for trace in (carrier.trace, freed.trace if freed else None, loops[0].trace, store.place) if trace
-            ]
-            report(
-                store.site,
-                _message(program, store, is_freed=freed is not None),
-                because=because,
-                gaps=gaps,
-                severity=_severity(program, carrier, freed, [*gaps, *(each.gap for each in because if each.gap)]),
-                fix=_fix(program, store, carrier, gaps),
-            )
+            if _is_only_now_and_then(program, store, freed):
+                continue
+            _report_store(program, report, store, carrier, freed, loops)
         _check_state(program, report)
+
+
+def _is_only_now_and_then(program: Program, store: Store, freed: Backward | None) -> bool:
+    """Whether a window, which drops what is old, keeps graphs that a later pass may want, or one in many steps."""
+    return _is_deque(program, store) and (freed is None or any(guard.is_periodic for guard in store.guards))
+
+
+def _is_deque(program: Program, store: Store) -> bool:
+    """``deque(maxlen=100)``."""
+    return isinstance(store.into, int) and program.objects[store.into].is_bounded
+
+
+def _report_store(
+    program: Program,
+    report: Report,
+    store: Store,
+    carrier: Tensor | Unknown,
+    freed: Backward | None,
+    loops: tuple[Loop, ...],
+) -> None:
+    """What is kept, why its graph is, and for how long."""
+    gaps = [Gap.UNSEEN] if is_other_item(program, store, carrier) else []
+    gaps += [] if freed else _gaps(program, store, carrier, loops)
+    what = carrier.trace
+    if isinstance(carrier, Unknown) and freed is not None and is_summand(program, store):
+        what = start(store.site, "a part of the loss that runs backward", Gap.CONVENTION)
+    because = [trace for trace in (what, freed.trace if freed else None, loops[0].trace, store.place) if trace]
+    severity = _severity(program, carrier, freed, [*gaps, *(each.gap for each in because if each.gap)])
+    report(
+        store.site,
+        _message(program, store, is_freed=freed is not None),
+        because=because,
+        gaps=gaps,
+        severity=Severity.NOTE if _is_deque(program, store) else severity,  # no more than its length is kept
+        fix=_fix(program, store, carrier, gaps),
+    )
 
 
 def _is_wanted(
@@ -127,7 +156,7 @@ def _check_state(program: Program, report: Report) -> None:
     """A hidden state goes from one training step into the next with its graph: each backward pass runs through the
     graphs of all steps before it."""
     for forward in program.of(Forward):
-        if not forward.is_fed_itself or not forward.loops or not grown_over(forward.loops[-1:]):
+        if forward.is_fed_itself == "no" or not forward.loops or not grown_over(forward.loops[-1:]):
             continue
         here = nest_key(forward.loops)
         backward = next(
@@ -140,6 +169,9 @@ def _check_state(program: Program, report: Report) -> None:
         )
         if backward is None or extra_guards(backward, forward) or _is_cut_off(program, forward):
             continue
+        gaps: list[Gap] = []
+        if forward.is_fed_itself == "maybe":  # without `retain_graph` the second step fails, unless the module detaches
+            gaps.append(Gap.CONVENTION if _RETAINS.search(program.sources.text(backward.site)) else Gap.UNSEEN)
         steps = [event for event in program.within(Step, forward.loops) if nest_key(event.loops) == here]
         if not any(event.order > backward.order and not extra_guards(event, forward) for event in steps):
             continue
@@ -149,6 +181,7 @@ def _check_state(program: Program, report: Report) -> None:
             "this backward pass {will run} through every earlier step again, which fails in the second one or, with "
             "`retain_graph`, takes more memory in each. Detach the state between steps.",
             because=[forward.loops[-1].trace, forward.trace, backward.trace],
+            gaps=gaps,
             severity=Severity.ERROR,
         )
 
@@ -242,8 +275,6 @@ def _still_full(program: Program, store: Store, loops: tuple[Loop, ...]) -> tupl
     """The carrying loops inside of which nothing empties the container: it grows over these."""
     if not isinstance(store.into, int):
         return loops
-    if program.objects[store.into].is_bounded:
-        return ()
     keys = {loop.key for nest in program.emptied.get(store.into, ()) for loop in nest}
     inner = [index for index, loop in enumerate(loops) if loop.key in keys]
     return loops if not inner else grown_over(loops[inner[-1] + 1 :])

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from analyzer.engine.events import Backward, Clear, Event, Guard, Loop, Step
 from analyzer.engine.measures import Drawn, Mark
-from analyzer.engine.micro import goes_over_parts, takes_parts
+from analyzer.engine.micro import goes_over_parts, is_averaged_over, takes_parts
 from analyzer.engine.optim_events import Accumulate, GradientRead
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap, Trace
@@ -97,7 +97,7 @@ def _periodic(program: Program, step: Step) -> Iterator[Found]:
         return
     backwards = [event for event in _beside(program, Backward, step) if _adds_up(program, event)]
     added = [event for event in backwards if not guards & set(event.guards)]
-    if not added or len(added) < len(backwards):
+    if not added or (len(added) < len(backwards) and not _is_in_both(program, step, guards, backwards)):
         return
     if any(event.loops != nest for event in added) or _is_normalised(program, step, nest, added):
         return
@@ -108,6 +108,14 @@ def _periodic(program: Program, step: Step) -> Iterator[Found]:
         return
     is_sure = not nest or nest[-1].kind in {"data", "framework"} or _draws(program, nest)
     yield added[-1], nest[-1:], [Gap.CONVENTION] if not nest else [] if is_sure else [Gap.UNSEEN]
+
+
+def _is_in_both(program: Program, step: Step, guards: set[Guard], backwards: list[Backward]) -> bool:
+    """Whether the backward pass stands in both branches of the condition (one of them under ``no_sync()``), and only
+    one of them steps."""
+    others = {guard.other for guard in guards}
+    steps = (event for event in _beside(program, Step, step) if others & set(event.guards))
+    return any(others & set(event.guards) for event in backwards) and not any(True for _ in steps)
 
 
 def _divides(program: Program, guard: Guard, nest: tuple[Loop, ...]) -> bool:
@@ -152,7 +160,7 @@ def _nested(program: Program, step: Step) -> Iterator[Found]:
         if _adds_up(program, event)
         and len(event.loops) == len(nest) + 1
         and event.order < step.order
-        and _is_counted(program, event.loops[-1])
+        and (_is_counted(program, event.loops[-1]) or is_averaged_over(program, event.loops[-1]))
     ]
     if not inner or any(guard.is_periodic for guard in step.guards):
         return
@@ -163,7 +171,9 @@ def _nested(program: Program, step: Step) -> Iterator[Found]:
         return
     if not any(not program.disjoint(event.modules, step.modules) for event in program.within(Clear, nest)):
         return
-    yield inner[-1], whole[-1:], [] if _draws(program, whole) else [Gap.UNSEEN]
+    is_sure = _draws(program, whole)
+    is_meant = is_averaged_over(program, whole[-1])  # what is reported is the mean: so were the gradients meant to be
+    yield inner[-1], whole[-1:], [] if is_sure else [Gap.CONVENTION] if is_meant else [Gap.UNSEEN]
 
 
 def _is_normalised(program: Program, step: Step, nest: tuple[Loop, ...], added: list[Backward]) -> bool:

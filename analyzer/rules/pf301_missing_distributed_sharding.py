@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from analyzer.engine.data_events import LoaderMade, Prepared
+from analyzer.engine.data_events import Collective, Distributed, LoaderMade, Prepared
 from analyzer.engine.events import Event
 from analyzer.engine.loading import (
     Loading,
@@ -20,6 +20,8 @@ from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
 from analyzer.rules.sharding import is_made_up, is_sequential, is_whole
 from analyzer.syntax import ir
+
+_TAKES_LOADERS = {"Accelerate": "prepare", "Fabric": "setup_dataloaders"}
 
 
 class MissingDistributedSharding(Rule):
@@ -70,21 +72,31 @@ class MissingDistributedSharding(Rule):
         if not found or picks_by_rank(program):
             return
         wrapped = [event for event in known.distributed if event.how != "group"]
-        several = wrapped[-1] if wrapped else known.distributed[-1]
-        is_alone = several.how == "engine" and not mentions_rank(program)  # an engine also serves a single process
+        several: Event = wrapped[-1] if wrapped else known.distributed[-1]
+        is_engine = isinstance(several, Distributed) and several.how == "engine"
+        averages = [] if wrapped else _averages(program)
+        several = averages[-1] if averages else several
+        is_alone = is_engine and not mentions_rank(program)  # an engine also serves a single process
         for made in found:
             why, gaps = _training(program, known, made)
             if not any(_is_one_run(program, made, event) for event in known.distributed):
                 continue  # one function trains alone, another in several processes
-            if why is None or (several.how == "engine" and is_made_up(program, made.argument("dataset"))):
+            if why is None or (is_engine and is_made_up(program, made.argument("dataset"))):
                 continue
             report(
                 made.site,
                 "Every rank {does get} the whole dataset from this loader: nothing gives each process a part of its "
                 "own. Use a `DistributedSampler`.",
                 because=[several.trace, made.trace, why],
-                gaps=gaps if wrapped and not is_alone else [*gaps, Gap.UNSEEN],  # a group may serve stages of a model
+                gaps=gaps
+                if (wrapped or averages) and not is_alone
+                else [*gaps, Gap.UNSEEN],  # a group may serve stages of a model
             )
+
+
+def _averages(program: Program) -> list[Collective]:
+    """Sums over all processes of what each parameter holds: gradients are averaged by hand."""
+    return [each for each in program.of(Collective) if each.loops and each.loops[-1].runs_over == "parameters"]
 
 
 def _is_one_run(program: Program, one: Event, other: Event) -> bool:
@@ -101,7 +113,7 @@ def _is_free(node: ir.FunctionDef) -> bool:
 
 
 def _check_prepared(program: Program, known: Loading, report: Report) -> None:
-    """Accelerate prepares the model and the optimizer, and not the loader that it trains on."""
+    """Accelerate prepares the model and the optimizer, or Fabric sets them up, and not the loader they train on."""
     for prepared in program.of(Prepared):
         for made in known.made.values():
             training = known.training(made)
@@ -109,11 +121,13 @@ def _check_prepared(program: Program, known: Loading, report: Report) -> None:
                 continue
             report(
                 made.site,
-                "Accelerate prepares the model and not this loader: with several processes every rank {will get} the "
-                "whole dataset. Give the loader to `prepare` as well.",
+                f"{prepared.by} prepares the model and not this loader: with several processes every rank "
+                f"{{will get}} the whole dataset. Give the loader to `{_TAKES_LOADERS[prepared.by]}` as well.",
                 because=[prepared.trace, made.trace, training.trace],
                 gaps=[Gap.CONVENTION],
-                severity=Severity.NOTE,  # nothing shows how many processes there are
+                severity=Severity.ERROR
+                if prepared.is_several
+                else Severity.NOTE,  # how many there are, the text may say
             )
 
 

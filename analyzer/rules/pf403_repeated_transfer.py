@@ -115,18 +115,19 @@ def _report_modules(program: Program, report: Report) -> None:
 
 
 def _report_parameters(program: Program, report: Report) -> None:
-    """What a training function is given and sends to the device in every iteration. Nobody sends what is there, but
-    who calls the function was not seen."""
-    for loop in {event.loops[-1] for event in program.of(Backward) if event.loops and len(event.calls) == 1}:
+    """What a function is given, or reads from a file, and sends to the device in every iteration. Nobody sends what is
+    there, but who made it was not seen."""
+    events = [*program.of(Backward), *(each for each in program.of(Forward) if program.has_parameters(each))]
+    for loop in {event.loops[-1] for event in events if event.loops and len(event.calls) == 1}:
         function, statement = program.function_around(loop.site), program.statement_of(loop)
         if statement is None or function is None or Site(loop.site.path, function.at) not in program.entries:
             continue
-        plain = {
-            param.name for param in function.params if param.annotation is None or "Tensor" in spelled(param.annotation)
-        }
         devices = _devices(statement)
-        sent = [(node, name) for node in walk(statement.body, False) if (name := _sent(node, devices)) in plain]
-        kept = {name for name in {name for _, name in sent} if not _is_touched(function.body, name)}
+        sent = [(node, name) for node in walk(statement.body, False) if (name := _sent(node, devices)) is not None]
+        if not sent:
+            continue
+        given = _given(program, loop.site.path, function, statement)
+        kept = {name for name in {name for _, name in sent} & given if not _is_touched(statement.body, name)}
         for node, name in sent:
             if name in kept and isinstance(node, ir.Call) and _is_value(statement, node):
                 site = Site(loop.site.path, node.at)
@@ -135,7 +136,7 @@ def _report_parameters(program: Program, report: Report) -> None:
                     f"`{program.sources.text(site)}` {{does copy}} the same tensor to the device in every iteration, "
                     "unless it is there already: nothing changes it in between. Copy it once, before the loop.",
                     because=[
-                        start(Site(loop.site.path, function.at), f"`{name}` is given to this function"),
+                        start(Site(loop.site.path, function.at), f"`{name}` comes into this function from elsewhere"),
                         loop.trace,
                     ],
                     gaps=[Gap.CONVENTION],
@@ -143,27 +144,86 @@ def _report_parameters(program: Program, report: Report) -> None:
                 )
 
 
+def _given(program: Program, path: str, function: ir.FunctionDef, loop: ir.For) -> frozenset[str]:
+    """The names that hold what a function is given, what its object was made with, what a file holds, or what torch
+    makes of these before the loop."""
+    plain = {
+        param.name for param in function.params if param.annotation is None or "Tensor" in spelled(param.annotation)
+    }
+    given = {name for name in plain if not _is_touched(function.body, name)} | _attributes(program, path, function)
+    assigned: dict[str, list[ir.Expr | None]] = {}
+    for node in walk(function.body, False):
+        if isinstance(node, ir.Assign):
+            for name in (name for target in node.targets for name in target_names(target)):
+                assigned.setdefault(name, []).append(node.value if isinstance(node.targets[0], ir.Name) else None)
+    for name, values in assigned.items():  # in the order of the text
+        if len(values) == 1 and values[0] is not None and values[0].at < loop.at and _comes_from(values[0], given):
+            given.add(name)
+    return frozenset(given)
+
+
+def _comes_from(value: ir.Expr, given: set[str]) -> bool:
+    """``self.priors``, ``torch.load(path)``, ``torch.cumprod(1 - betas, 0)``."""
+    if isinstance(value, (ir.Name, ir.Attribute)):
+        return dotted(value) in given
+    if not isinstance(value, ir.Call):
+        return False
+    name = dotted(value.callee) or ""
+    if name == "torch.load":
+        return len(value.args) == 1
+    read = {part.id for arg in value.args for part in walk((ir.Evaluate(arg.value.at, arg.value),), False)
+            if isinstance(part, ir.Name)}  # fmt: skip
+    return name.startswith("torch.") and bool(read) and read <= given
+
+
+def _attributes(program: Program, path: str, function: ir.FunctionDef) -> set[str]:
+    """The attributes of a method's object that are parameters of its constructor, as they are, and nothing else."""
+    unit = program.unit(path)
+    classes = (each for each in (unit.body if unit is not None else ()) if isinstance(each, ir.ClassDef))
+    own = next((each for each in classes if any(part is function for part in each.body)), None)
+    if own is None:
+        return set()
+    made = next((each for each in own.body if isinstance(each, ir.FunctionDef) and each.name == "__init__"), None)
+    names = {param.name for param in made.params} if made is not None else set()
+    found: dict[str, list[ir.Expr | None]] = {}
+    for node in walk(own.body, True):
+        for target in node.targets if isinstance(node, ir.Assign) else ():
+            found.setdefault(dotted(target) or "", []).append(node.value if isinstance(node, ir.Assign) else None)
+        if isinstance(node, ir.Augment):
+            found.setdefault(dotted(node.target) or "", []).append(None)
+    return {
+        name
+        for name, values in found.items()
+        if name.startswith("self.") and len(values) == 1 and isinstance(values[0], ir.Name) and values[0].id in names
+    }
+
+
 def _devices(statement: ir.For) -> frozenset[str]:
-    """The names that say where the items of a loop are sent: ``for x, y in loader: x.to(place)``."""
+    """What says where the items of a loop are sent, or where something is made: ``for x, y in loader: x.to(place)``,
+    ``torch.zeros(n, device=place)``."""
     items = frozenset(target_names(statement.target))
-    return frozenset(
-        to.id
-        for node in walk(statement.body, False)
-        if isinstance(node, ir.Call) and isinstance(node.callee, ir.Attribute) and node.callee.attr == "to"
-        if _base(node.callee.value) in items and node.args and isinstance(to := node.args[0].value, ir.Name)
-    )
+    calls = [node for node in walk(statement.body, False) if isinstance(node, ir.Call)]
+    sent = [
+        call.args[0].value
+        for call in calls
+        if isinstance(call.callee, ir.Attribute) and call.callee.attr == "to" and call.args
+        if _base(call.callee.value) in items
+    ]
+    made = [arg.value for call in calls for arg in call.args if arg.keyword == "device"]
+    return frozenset(name for each in (*sent, *made) if (name := dotted(each)) is not None)
 
 
 def _sent(node: object, devices: frozenset[str]) -> str | None:
     """The name of which a copy is asked for on a device: ``weights.cuda()``, ``weights.to(place)``."""
     callee = node.callee if isinstance(node, ir.Call) else None
-    if not isinstance(node, ir.Call) or not isinstance(callee, ir.Attribute) or not isinstance(callee.value, ir.Name):
+    if not isinstance(node, ir.Call) or not isinstance(callee, ir.Attribute):
         return None
+    name = dotted(callee.value)
     if callee.attr == "cuda":
-        return callee.value.id
+        return name
     to = node.args[0].value if callee.attr == "to" and node.args else None
-    is_device = isinstance(to, ir.Name) and to.id in devices
-    return callee.value.id if is_device or (isinstance(to, ir.Constant) and isinstance(to.value, str)) else None
+    is_device = isinstance(to, (ir.Name, ir.Attribute)) and dotted(to) in devices
+    return name if is_device or (isinstance(to, ir.Constant) and isinstance(to.value, str)) else None
 
 
 def _is_value(statement: ir.For, call: ir.Call) -> bool:

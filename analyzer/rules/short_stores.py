@@ -114,6 +114,31 @@ def _run_backward(nodes: tuple[object, ...]) -> set[str]:
     return found
 
 
+def is_summand(program: Program, store: Store) -> bool:
+    """Whether what is kept was added to what ``backward`` is called on: a part of the loss, which only a tensor with a
+    graph is worth being."""
+    value = words(program).node(Site(store.site.path, store.value_at))
+    if not isinstance(value, ir.Name):
+        return False
+    nodes = _statements(program, store.site)
+    ran = _run_backward(nodes)
+    sums = (
+        node.value
+        for node in nodes
+        if isinstance(node, ir.Assign) and ran & {dotted(target) for target in node.targets}
+    )
+    return any(value.id in _summands(each) for each in sums if each is not None)
+
+
+def _summands(node: ir.Expr | None) -> set[str]:
+    """The names in ``a + 10 * b - c``."""
+    if isinstance(node, ir.Name):
+        return {node.id}
+    if isinstance(node, ir.Operation) and node.op in {"+", "-", "*", "/"}:
+        return _summands(node.left) | _summands(node.right)
+    return set()
+
+
 def is_sorted(program: Program, store: Store) -> bool:
     """Whether a comprehension puts what there is into another list: nothing computes an item."""
     value = words(program).node(Site(store.site.path, store.value_at))

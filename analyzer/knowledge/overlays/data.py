@@ -175,6 +175,20 @@ def handed_over(machine: Calls, receiver: Value, args: Args, at: int, state: Sta
         machine.emit(Prepared, at, start(machine.site(at), "the model is prepared for several processes"))
 
 
+def set_up(machine: Calls, receiver: Value, args: Args, at: int, state: State, result: Value) -> None:
+    """``fabric.setup(model, optimizer)``: loaders have a method of their own."""
+    if machine.receiver_kind(receiver) == "Accelerator" and any(machine.is_module(arg) for arg in args.positional[:1]):
+        trace = start(machine.site(at), "the model is set up for several processes")
+        machine.emit(Prepared, at, trace, by="Fabric", is_several=_is_several(machine, receiver))
+
+
+def _is_several(machine: Calls, fabric: Value) -> bool:
+    """``Fabric(devices=4)``: the text says how many processes there are."""
+    held = [machine.obj(case).arguments for case in fabric.cases if isinstance(case, Ref)]
+    counts = [value for each in held for name, value in each if name in {"devices", "num_nodes"}]
+    return any(isinstance(each, Const) and isinstance(each.value, int) and each.value > 1 for each in counts)
+
+
 def fitted(machine: Calls, receiver: Value, args: Args, at: int, state: State, result: Value) -> None:
     """``trainer.fit(model, train_loader)`` of Lightning."""
     handed_over(machine, receiver, args, at, state, result)
@@ -201,7 +215,11 @@ def split_function(machine: Calls, args: Args, at: int, state: State, result: Va
 
 def _wrapped(how: str) -> Callable[[Calls, Args, int, State, Value], None]:
     def note(machine: Calls, args: Args, at: int, state: State, result: Value) -> None:
-        words = {"group": "a process group is joined", "engine": "a distributed engine is made"}
+        words = {
+            "group": "a process group is joined",
+            "engine": "a distributed engine is made",
+            "averaged": "the optimizer averages the gradients of several processes",
+        }
         trace = start(machine.site(at), words.get(how, "the model is wrapped for training in several processes"))
         size = args.at(3, "world_size") if how == "group" else None
         is_alone = isinstance(size, Const) and size.value == 1
@@ -252,6 +270,7 @@ OBSERVERS = {
     **dict.fromkeys(_FSDP, _wrapped("sharded")),
     **dict.fromkeys(_GROUP, _wrapped("group")),
     "deepspeed.initialize": _wrapped("engine"),
+    "horovod.torch.DistributedOptimizer": _wrapped("averaged"),
     "builtins.iter": iterator_made,
     "datasets.distributed.split_dataset_by_node": split_function,
     "webdataset.split_by_node": split_function,
@@ -263,5 +282,7 @@ METHOD_OBSERVERS = {
         ("prepare", "prepare_data_loader", "setup_dataloaders", "process_dataloader", "auto_dataloader"),
         handed_over,
     ),
+    "setup": set_up,
+    "setup_module": set_up,
     "fit": fitted,
 }
