@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from analyzer.engine.data_events import Distributed, EpochSet, Fitted, LoaderIterated, LoaderMade, Sharded
 from analyzer.engine.events import Backward, Escape, Event, Guard, Loop, Step
+from analyzer.engine.origins import origins
 from analyzer.engine.program import Program
-from analyzer.engine.trace import Gap, Trace
+from analyzer.engine.trace import Gap, Site, Trace
 from analyzer.engine.values import Class, Const, External, ObjectId, Ref, Value
 from analyzer.engine.words import spelled, words
 from analyzer.syntax import ir
@@ -21,7 +22,7 @@ _SEVERAL = re.compile(rb"get_rank|world_size|global_rank|(?<!local )\brank\b")
 _DEVICE_WORDS = re.compile(r"cuda|device|Parallel|gpu", re.IGNORECASE)
 RANK_WORDS = re.compile(
     r"rank|world_?size|num_replicas|is_main|main_process|is_primary|is_chief|is_distributed|master"
-    r"|master_only|main_only|zero_only|process_index|process_count|n?_?shards?\b|partition",
+    r"|master_only|main_only|zero_only|process_index|process_count|procid|n?_?shards?\b|partition",
     re.IGNORECASE,
 )
 """Names that speak of the rank. They only ever hush a rule."""
@@ -208,7 +209,12 @@ def speaks_of_rank(program: Program, value: Value | None) -> bool:
 
 def guarded_by_rank(program: Program, guards: tuple[Guard, ...]) -> bool:
     """Whether a branch around an event, or one that left before it, asks for the rank."""
-    return any(RANK_WORDS.search(words(program).of(guard.site)) for guard in guards)
+    return any(asks_for_rank(program, guard.site) for guard in guards)
+
+
+def asks_for_rank(program: Program, site: Site) -> bool:
+    """Whether an expression, or what it is made of, speaks of the rank."""
+    return any(RANK_WORDS.search(said) for said in (words(program).of(site), origins(program).of(site)))
 
 
 def named_by_rank(program: Program, made: LoaderMade) -> bool:

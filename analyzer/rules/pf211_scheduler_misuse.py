@@ -11,6 +11,7 @@ from analyzer.engine.events import Step
 from analyzer.engine.machine import Obj
 from analyzer.engine.operations import LENGTHS
 from analyzer.engine.optim_events import SchedulerStep
+from analyzer.engine.origins import origins
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap, Site, Trace, start
 from analyzer.engine.values import Const, ObjectId, Ref, Scalar, Tensor, Tuple, Value
@@ -28,6 +29,8 @@ _BY_BATCH = frozenset([
     "get_polynomial_decay_schedule_with_warmup", "get_cosine_with_hard_restarts_schedule_with_warmup",
     "CosineAnnealingLR",
 ])  # fmt: skip
+_LENGTHS = frozenset(["len()", ".estimated_stepping_batches", ".num_training_batches"])
+"""What the number of batches is read from."""
 FEW = 500
 """An epoch of fewer batches is rare: a schedule that is over after so many steps was meant in epochs."""
 FEW_BATCHES = 20
@@ -103,7 +106,7 @@ def _once_per_epoch(program: Program, report: Report) -> None:
             if not isinstance(function, ir.FunctionDef) or function.name != "configure_optimizers":
                 continue
             for node in walk(function.body, into_functions=False):
-                why = _counts_batches(node)
+                why, is_sure = _counts_batches(program, path, node)
                 if why and isinstance(node, ir.Call):
                     site = Site(path, node.at)
                     report(
@@ -115,24 +118,38 @@ def _once_per_epoch(program: Program, report: Report) -> None:
                             start(Site(path, function.at), "no interval is given in what this returns"),
                         ],
                         gaps=[Gap.CONVENTION],
+                        severity=None if is_sure else Severity.NOTE,
                     )
 
 
-def _counts_batches(node: object) -> str:
-    """Why a scheduler that is made here counts batches: it is given their number, or is made for nothing else."""
+def _counts_batches(program: Program, path: str, node: object) -> tuple[str, bool]:
+    """Why a scheduler that is made here counts batches, and whether that is sure: it is given their number, or is made
+    for nothing else."""
     if not isinstance(node, ir.Call):
-        return ""
+        return "", False
     name = (dotted(node.callee) or "").rpartition(".")[2]
     keywords = {arg.keyword for arg in node.args}
     said = " ".join(spelled(arg.value) for arg in node.args)
     if name == "OneCycleLR" and "steps_per_epoch" in keywords:
-        return "`steps_per_epoch` is the number of batches"
+        return "`steps_per_epoch` is the number of batches", True
     if name in _BY_BATCH and "estimated_stepping_batches" in said:
-        return "`estimated_stepping_batches` is the number of all"
-    few = (arg.value.value for arg in node.args if isinstance(arg.value, ir.Constant) and arg.keyword == "total_steps")
-    if name == "OneCycleLR" and "epoch" not in said.lower() and not any(isinstance(n, int) and n <= FEW for n in few):
-        return "torch docs: the policy changes the learning rate after every batch"
-    return ""
+        return "`estimated_stepping_batches` is the number of all", True
+    if name != "OneCycleLR":
+        return "", False
+    total = _given(node, "total_steps", 2)
+    if isinstance(total, ir.Constant):
+        is_sure = isinstance(total.value, int) and total.value > FEW
+        return ("torch docs: the policy changes the learning rate after every batch", True) if is_sure else ("", False)
+    made_of = origins(program).of(Site(path, total.at)).split() if total is not None else []
+    if ".max_epochs" in made_of and not _LENGTHS & set(made_of):  # of Lightning's trainer
+        return "", False
+    return "torch docs: the policy changes the learning rate after every batch", bool(_LENGTHS & set(made_of))
+
+
+def _given(call: ir.Call, name: str, position: int) -> ir.Expr | None:
+    plain = [arg.value for arg in call.args if arg.keyword is None and not arg.star]
+    named = (arg.value for arg in call.args if arg.keyword == name)
+    return next(named, plain[position] if position < len(plain) else None)
 
 
 def _known(schedules: list[SchedulerStep]) -> list[SchedulerStep]:

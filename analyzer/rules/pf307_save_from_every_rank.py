@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
 
 from analyzer.engine.data_events import Saved, Sharded
 from analyzer.engine.events import Backward, Event, Guard, Step
-from analyzer.engine.loading import DEVICE_NAMES, RANK_WORDS, loading
+from analyzer.engine.loading import DEVICE_NAMES, RANK_WORDS, asks_for_rank, loading
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap, Site
 from analyzer.engine.words import spelled, words
@@ -15,7 +14,7 @@ from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
 from analyzer.rules.offered import is_offered
 from analyzer.syntax import ir
-from analyzer.syntax.scope import dotted, target_names, walk
+from analyzer.syntax.scope import target_names, walk
 
 _EXISTS = re.compile(r"\b(?:exists|is_?file|is_?dir)\b")
 _CHOOSES = re.compile(
@@ -114,25 +113,15 @@ def _may_choose(program: Program, guard: Guard) -> bool:
     said = words(program).of(guard.site)
     if _CHOOSES.search(said) or (not guard.is_periodic and "0" in said.split()):
         return True
-    return any(RANK_WORDS.search(" ".join(each)) for each in _asked(program, guard))
-
-
-def _asked(program: Program, guard: Guard) -> Iterator[Iterable[str]]:
-    """The names that the functions of the repository use which a branch calls (``if is_first_worker():``)."""
-    node = words(program).node(guard.site)
-    test = node.test if isinstance(node, (ir.If, ir.While)) else node
-    calls = [each for each in walk((test,), True) if isinstance(each, ir.Call)] if test is not None else []
-    called = {(dotted(each.callee) or "").rpartition(".")[2] for each in calls}
-    for unit in program.sources.units.values() if called else ():
-        for each in walk(unit.body, True) if unit is not None else ():
-            if isinstance(each, ir.FunctionDef) and each.name in called:
-                yield (*each.uses, *(attr for attrs in each.uses.values() for attr in attrs))
+    return asks_for_rank(program, guard.site)
 
 
 def _is_by_rank(program: Program, event: Saved) -> bool:
     """Whether the file is named after the rank, or the function is for one rank only."""
     named = _named(program, Site(event.site.path, event.file_at)) if event.file_at is not None else ""
     if RANK_WORDS.search(named) or DEVICE_NAMES.search(named):
+        return True
+    if event.file_at is not None and asks_for_rank(program, Site(event.site.path, event.file_at)):
         return True
     node = words(program).node(event.function) if event.function is not None else None
     decorators = node.decorators if isinstance(node, ir.FunctionDef) else ()

@@ -1,0 +1,142 @@
+"""What a condition is made of, followed by what was assigned rather than by what it is called.
+
+``lead = dist.get_rank() == 0`` and, in another function, ``if lead:``: the words of the test say nothing, those of its
+origins do. Names are followed through assignments, attributes, arguments of calls that were read and the first
+argument of a function that ``spawn`` runs. Calls are followed by name only, never into what they are given: a metric
+that a function returns is no answer to whom that function asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from analyzer.engine.program import Program
+from analyzer.engine.trace import Site
+from analyzer.engine.words import words
+from analyzer.syntax import ir
+from analyzer.syntax.scope import HANDED, dotted, walk
+
+_DEPTH = 5
+_MOST = 64
+"""Expressions looked at for one question."""
+_PLAIN = frozenset(["int", "bool", "str", "float", "getattr", "get", "getenv", "join", "format", "Path"])
+"""Calls that give back what they are given, or look it up by a name."""
+SPAWNED = "rank"
+"""What is said of the first argument of a function that ``spawn`` runs in every process."""
+
+
+@dataclass(slots=True)
+class Origins:
+    """What the files of one program assign, hand over and define."""
+
+    program: Program
+    given: dict[tuple[str, str], list[ir.Expr]] = field(default_factory=dict)
+    attributes: dict[str, list[tuple[str, ir.Expr]]] = field(default_factory=dict)
+    calls: dict[str, list[tuple[str, ir.Call]]] = field(default_factory=dict)
+    defined: dict[str, list[ir.FunctionDef]] = field(default_factory=dict)
+    spawned: set[str] = field(default_factory=set)
+
+    def read(self) -> None:
+        """Note the assignments, calls and functions of every file that was read."""
+        for path in self.program.modules:
+            unit = self.program.unit(path)
+            for node in walk(unit.body, True) if unit is not None else ():
+                self._note(path, node)
+            for name, how in unit.uses.items() if unit is not None else ():
+                if any(use.startswith(HANDED) and use.endswith(("spawn#0", "spawn#fn")) for use in how):
+                    self.spawned.add(name.rpartition(".")[2])
+
+    def _note(self, path: str, node: object) -> None:
+        if isinstance(node, ir.FunctionDef):
+            self.defined.setdefault(node.name, []).append(node)
+        elif isinstance(node, ir.Call):
+            name = (dotted(node.callee) or "").rpartition(".")[2]
+            if name:
+                self.calls.setdefault(name, []).append((path, node))
+        elif isinstance(node, ir.Assign) and node.value is not None:
+            for target in node.targets:
+                if isinstance(target, ir.Name):
+                    self.given.setdefault((path, target.id), []).append(node.value)
+                elif isinstance(target, ir.Attribute):
+                    self.attributes.setdefault(target.attr, []).append((path, node.value))
+
+    def of(self, site: Site) -> str:
+        """The words of the origins of an expression; of an ``if``, of its test."""
+        node = words(self.program).node(site)
+        if isinstance(node, (ir.If, ir.While)):
+            node = node.test
+        said: list[str] = []
+        work = [(site.path, node, _DEPTH, True)] if isinstance(node, ir.Expr) else []
+        for _ in range(_MOST):
+            if not work:
+                break
+            path, expr, depth, is_asked = work.pop(0)
+            for word, more in self._parts(path, expr, is_asked):
+                said.append(word)
+                work += [(where, each, depth - 1, is_asked) for where, each in more if depth]
+        return " ".join(said)
+
+    def _parts(self, path: str, node: ir.Expr, is_asked: bool) -> Iterator[tuple[str, list[tuple[str, ir.Expr]]]]:
+        """The words of an expression, and what to look at next. `is_asked`: its truth is what decides."""
+        if isinstance(node, ir.Name):
+            yield node.id, [(path, each) for each in self.given.get((path, node.id), ())]
+            yield from self._argument(path, node)
+        elif isinstance(node, ir.Attribute):
+            yield f".{node.attr}", self.attributes.get(node.attr, [])
+        elif isinstance(node, ir.Constant):
+            yield repr(node.value), []
+        elif isinstance(node, ir.Call):
+            name = (dotted(node.callee) or "").rpartition(".")[2]
+            yield f"{name}()", []
+            for function in self.defined.get(name, ()) if is_asked else ():
+                yield " ".join((*function.uses, *(attr for attrs in function.uses.values() for attr in attrs))), []
+        for part in _inside(node):
+            yield from self._parts(path, part, is_asked and not _compares(node))
+
+    def _argument(self, path: str, node: ir.Name) -> Iterator[tuple[str, list[tuple[str, ir.Expr]]]]:
+        """What the calls that were read give a parameter."""
+        function = self.program.function_around(Site(path, node.at))
+        names = [param.name for param in function.params] if function is not None else []
+        if function is None or node.id not in names:
+            return
+        index = names.index(node.id)
+        if index == 0 and function.name in self.spawned:
+            yield SPAWNED, []
+        is_method = names[:1] == ["self"]
+        called = self.program.class_around(Site(path, function.at)) if function.name == "__init__" else function.name
+        for where, call in self.calls.get(called, ()):
+            found = next((arg.value for arg in call.args if arg.keyword == node.id), None)
+            plain = [arg.value for arg in call.args if arg.keyword is None and not arg.star]
+            if found is None and index - is_method < len(plain):
+                found = plain[index - is_method]
+            if found is not None:
+                yield "", [(where, found)]
+
+
+def _inside(node: ir.Expr) -> tuple[ir.Expr, ...]:
+    """The parts of an expression that its value is made of."""
+    if isinstance(node, ir.Operation):
+        return (node.left,) if node.right is None else (node.left, node.right)
+    if isinstance(node, ir.Conditional):
+        return node.test, node.body, node.orelse
+    if isinstance(node, ir.Joined):
+        return node.parts
+    if isinstance(node, ir.Subscript):
+        return node.index, node.value
+    if isinstance(node, ir.Call) and (dotted(node.callee) or "").rpartition(".")[2] in _PLAIN:
+        return tuple(arg.value for arg in node.args)
+    return ()
+
+
+def _compares(node: ir.Expr) -> bool:
+    return isinstance(node, ir.Operation) and node.op not in {"and", "or", "not"}
+
+
+def origins(program: Program) -> Origins:
+    """The questions, for all rules once."""
+    found = program.answers.get(Origins)
+    if not isinstance(found, Origins):
+        found = program.answers[Origins] = Origins(program)
+        found.read()
+    return found
