@@ -51,6 +51,11 @@ class Project:
             self._num_words = 0
             self._words.clear()
 
+    @property
+    def is_single(self) -> bool:
+        """Whether there is one Python file: who uses it stands elsewhere."""
+        return len(self._python) < 2
+
     def read(self, path: str) -> bytes | None:
         """The bytes of a file of the tree."""
         self.touched.add(path)

@@ -171,10 +171,12 @@ class Interpreter(Functions):
         return state
 
     def import_all(self, scope: ObjectId | None, state: State) -> None:
-        """``from … import *``. A file that cannot be read (its syntax, its place) may bring what all name so."""
+        """``from … import *``: the public names, and not the ``__name__`` of another file. A file that cannot be read
+        (its syntax, its place) may bring what all name so."""
         if scope is not None:
             for field, held in state.fields(scope):
-                state.set((self.frame.scope, field), held)
+                if not field.startswith("_"):
+                    state.set((self.frame.scope, field), held)
             return
         for field, full in _EVERYBODY.items():
             if state.get((self.frame.scope, field)) is None:

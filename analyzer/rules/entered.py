@@ -25,6 +25,24 @@ def is_entered_under(program: Program, calls: Sequence[Site]) -> bool:
     return unit is not None and name in _called_under(unit)
 
 
+def is_never_named(program: Program, calls: Sequence[Site]) -> bool:
+    """Whether the function that `calls` begin with, read without its callers, is named nowhere else in a tree of
+    several files: no caller is left to see, in which context it runs, or whether it does. A decorator may hand it to
+    one."""
+    entry = calls[0] if calls else None
+    name = program.entries.get(entry, "") if entry is not None else ""
+    unit = program.unit(entry.path) if entry is not None and name else None
+    if entry is None or unit is None or program.project.is_single or entry in program.open_entries:
+        return False
+    node = next((each for each in walk(unit.body, True) if getattr(each, "at", None) == entry.at), None)
+    if not isinstance(node, ir.FunctionDef) or node.decorators:
+        return False
+    if name.startswith("__"):  # said by no caller, who makes an instance
+        name = program.class_around(entry) or name
+    spoken = re.findall(rb"\b%s\b" % re.escape(name.encode()), program.project.read(entry.path) or b"")
+    return len(spoken) < 2 and not any(program.project.naming(name, entry.path))
+
+
 @lru_cache(maxsize=16)
 def _called_under(unit: ir.Unit) -> frozenset[str]:
     """The last names of what a file calls under ``no_grad``."""
@@ -58,8 +76,9 @@ def _runs_backward_with(function: ir.FunctionDef, name: str) -> bool:
 
 
 def is_volatile(program: Program, site: Site) -> bool:
-    """Whether the function around a place makes volatile inputs: written for PyTorch before 0.4, where they recorded
-    nothing. Later ones ignore the word."""
-    function = program.function_around(site)
-    parts = walk(function.body, into_functions=False) if function is not None else ()
+    """Whether the function around a place, or the body of its file, makes volatile inputs: written for PyTorch before
+    0.4, where they recorded nothing. Later ones ignore the word."""
+    function, unit = program.function_around(site), program.unit(site.path)
+    body = function.body if function is not None else unit.body if unit is not None else ()
+    parts = walk(body, into_functions=False)
     return any(isinstance(part, ir.Arg) and part.keyword == "volatile" for part in parts)

@@ -17,7 +17,7 @@ def without_workers(program: Program, sites: list[Site]) -> list[Site]:
     if not _has_workers(program):
         return sites
     items = {event.site for event in program.of(Drawn) if _reaches_item(program, event)}
-    return [site for site in sites if site not in items and not _is_for_item(program, site)]
+    return [site for site in sites if site not in items and not is_for_item(program, site)]
 
 
 def _has_workers(program: Program) -> bool:
@@ -31,7 +31,7 @@ def _has_workers(program: Program) -> bool:
     return not any(is_absent(count) or is_const(count, 0) for count in counts)
 
 
-def _is_for_item(program: Program, site: Site) -> bool:
+def is_for_item(program: Program, site: Site) -> bool:
     """Whether a draw is made for one item: in a dataset or a transform, or in a method that only its items call."""
     function = program.function_around(site)
     if function is None or function.name in _ITEM:
@@ -54,4 +54,4 @@ def _is_called_for_items(name: str, methods: list[ir.FunctionDef]) -> bool:
 
 def _reaches_item(program: Program, event: Drawn) -> bool:
     """Whether a draw is made on the way to one item: in what a dataset or a transform calls."""
-    return any(_is_for_item(program, site) for site in (event.site, *event.calls))
+    return any(is_for_item(program, site) for site in (event.site, *event.calls))

@@ -13,7 +13,12 @@ from analyzer.engine.words import words
 from analyzer.findings import Severity
 from analyzer.fixes.edits import InsertAfter
 from analyzer.rules.base import DraftFix, Report, Rule
-from analyzer.rules.entered import is_differentiated_elsewhere, is_entered_under, is_volatile
+from analyzer.rules.entered import (
+    is_differentiated_elsewhere,
+    is_entered_under,
+    is_never_named,
+    is_volatile,
+)
 from analyzer.rules.iteration import extra_guards
 from analyzer.rules.short_stores import (
     is_counted_out,
@@ -27,7 +32,8 @@ from analyzer.rules.short_stores import (
     is_summand,
     starts_over,
 )
-from analyzer.syntax.scope import walk
+from analyzer.syntax import ir
+from analyzer.syntax.scope import dotted, walk
 
 _RETAINS = re.compile(r"\bretain_graph\s*=\s*True")
 _CUTS = re.compile(r"detach|\.data\b")
@@ -61,6 +67,11 @@ class GraphRetention(Rule):
     When a later backward pass goes through what was kept or through another output of the same forward pass, when the
     container is filled and emptied within one forward pass, one iteration or one rollout, when the next iteration puts
     another item in its place, when no graph is recorded, and for numbers, sizes, metrics and detached tensors.
+
+    An error is what was seen whole: a network runs over data or between training steps, and no backward pass frees it.
+    Where a convention bridges a gap (an argument gives batches, a criterion is one) it is a warning. It is a note where
+    the loop is over neither data nor training, where what is kept comes out of code that was not read, and in a
+    function that nothing in a tree of several files names.
 
     ## Fix safety
     ``.detach()`` is safe where what is kept is surely a tensor and no code that can be seen or not asks for its
@@ -130,7 +141,8 @@ def _report_store(
     if isinstance(carrier, Unknown) and freed is not None and is_summand(program, store):
         what = start(store.site, "a part of the loss that runs backward", Gap.CONVENTION)
     because = [trace for trace in (what, freed.trace if freed else None, loops[0].trace, store.place) if trace]
-    severity = _severity(program, carrier, freed, [*gaps, *(each.gap for each in because if each.gap)])
+    unsure = [*gaps, *(each.gap for each in because if each.gap)]
+    severity = _severity(program, store, carrier, freed, loops, unsure)
     report(
         store.site,
         _message(program, store, is_freed=freed is not None),
@@ -203,15 +215,40 @@ def _differentiated(program: Program) -> frozenset[Site]:
     return frozenset(store.site for store in program.of(Store) if store.into in tags)
 
 
-def _severity(program: Program, carrier: Tensor | Unknown, freed: Backward | None, gaps: list[Gap]) -> Severity:
-    """What keeps a graph that no backward frees is death by memory. Where a step of the evidence is a convention, that
-    takes a forward pass that was seen, over data if nothing frees its graph; less is a note."""
-    if gaps:
-        passes = [event for event in program.of(Forward) if event.root in carrier.roots]
-        over_data = [event for event in passes if event.on_batch or any(loop.kind == "data" for loop in event.loops)]
-        if not (passes if freed else over_data):
-            return Severity.NOTE
-    return Severity.WARNING if freed else Severity.ERROR
+def _severity(
+    program: Program,
+    store: Store,
+    carrier: Tensor | Unknown,
+    freed: Backward | None,
+    loops: tuple[Loop, ...],
+    gaps: list[Gap],
+) -> Severity:
+    """What keeps a graph that no backward frees is death by memory, and an error, where all of it was seen: a network
+    runs over data, or between steps that train, in a loop that the data or the training ends. Where a convention
+    decides, it is a warning if a network runs over data by what was seen, and a note if what is kept comes out of code
+    that was not read. How often another loop runs, or whether a function that nobody names runs, the text does not say.
+    """
+    passes = [event for event in program.of(Forward) if event.root in carrier.roots]
+    if freed:
+        return Severity.NOTE if gaps and not passes else Severity.WARNING
+    is_over_data = any(event.on_batch or any(loop.kind == "data" for loop in event.loops) for event in passes)
+    is_long = any(_is_long(program, loop) for loop in loops) or any(program.within(Step, loops))
+    if not is_long or is_never_named(program, store.calls):
+        return Severity.NOTE
+    if not gaps:
+        return Severity.ERROR
+    is_read = isinstance(carrier, Tensor) and not carrier.is_opaque
+    return Severity.WARNING if is_over_data and (is_read or is_evaluated(program, carrier)) else Severity.NOTE
+
+
+def _is_long(program: Program, loop: Loop) -> bool:
+    """Whether a loop goes over data, also in pieces that are cut by hand (``range(0, n, size)``)."""
+    node = words(program).node(loop.site)
+    over = node.iter if isinstance(node, ir.For) else None
+    is_cut = (
+        isinstance(over, ir.Call) and dotted(over.callee) == "range" and len(over.args) == len(("from", "to", "by"))
+    )
+    return loop.kind in {"data", "framework"} or is_cut
 
 
 def _kept_by_method(program: Program, report: Report, store: Store) -> None:

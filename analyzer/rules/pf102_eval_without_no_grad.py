@@ -14,7 +14,7 @@ from analyzer.engine.trace import Gap, Site, Trace, start
 from analyzer.findings import Severity
 from analyzer.fixes.no_grad import without_gradients
 from analyzer.rules.base import Report, Rule
-from analyzer.rules.entered import is_entered_under, is_volatile
+from analyzer.rules.entered import is_entered_under, is_never_named, is_volatile
 from analyzer.syntax import ir
 from analyzer.syntax.scope import dotted, walk
 
@@ -53,7 +53,7 @@ class EvalWithoutNoGrad(Rule):
     the caller), when the parameters are frozen, when random numbers go through (a shape, a timing), and when a backward
     pass uses the graph or may use it: adversarial examples, saliency, fine-tuning with frozen statistics, losses that
     are returned or handed to code that was not read. One pass in no loop (a prediction for one input) is a note: its
-    graph lives as long as its result.
+    graph lives as long as its result. So is a loop in a function that nothing in a tree of several files names.
 
     ## Fix safety
     ``@torch.no_grad()`` above the function that evaluates, where nothing in it trains and the file imports torch. It is
@@ -85,7 +85,7 @@ class EvalWithoutNoGrad(Rule):
                 + _remark(program, at),
                 because=first.evidence.because,
                 gaps=first.evidence.gaps,
-                severity=Severity.NOTE if _is_for_show(first) or _is_old(program, at, first) else None,
+                severity=Severity.NOTE if _is_weak(program, first, at) else None,
                 fix=without_gradients(program, first.place) if at.path == first.place.path else None,
             )
 
@@ -159,6 +159,13 @@ def _is_for_show(case: _Case) -> bool:
     """Whether one input is run, in no loop that was seen: the graph lives as long as its result, and no other is built
     meanwhile."""
     return not case.nest
+
+
+def _is_weak(program: Program, case: _Case, at: Site) -> bool:
+    """Whether what is shown may be meant, or never run: see *When it stays quiet*."""
+    is_called = bool(case.nest) and case.nest[-1].kind == "framework"
+    is_dead = not is_called and is_never_named(program, case.forward.calls)
+    return is_dead or _is_for_show(case) or _is_old(program, at, case)
 
 
 def _evidence(program: Program, forward: Forward, nest: tuple[Loop, ...]) -> _Evidence | None:

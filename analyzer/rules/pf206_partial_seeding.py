@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from analyzer.engine.data_events import Drawn, LoaderMade, Seeded
 from analyzer.engine.events import Backward, Event, Guard, Mode, Step
 from analyzer.engine.loading import is_const
+from analyzer.engine.optim_events import OptimizerMade
 from analyzer.engine.plots import is_only_plotted
 from analyzer.engine.program import Program
 from analyzer.engine.randomness import STREAMS, Randomness, draws_of, is_right_before_order, randomness, seeds_of
@@ -14,16 +16,13 @@ from analyzer.engine.trace import Gap, Site, Trace, start
 from analyzer.engine.words import spelled, words
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
-from analyzer.rules.item_draws import without_workers
+from analyzer.rules.item_draws import is_for_item, without_workers
 from analyzer.syntax import ir
 from analyzer.syntax.scope import dotted, walk
 
 _PICKS = {"sample": 1, "choice": 1, "choices": 1, "randint": 2, "randrange": 2}
 """Draws of a few things, and how many arguments come before how many."""
 _FEW = 32
-_ENTRY_WORDS = re.compile(
-    r"seed|main|train|run|set_?up|init|reproduc|determin|fit|learn|exec|launch|start|prepar", re.IGNORECASE
-)
 _FILE_WORDS = re.compile(r"\bexists\b|\bis_file\b|\bisfile\b")
 _PUTS_BACK = ("set_state", "setstate", "set_rng_state")
 _SPLIT_WORDS = re.compile(r"split|fold|subset", re.IGNORECASE)
@@ -57,11 +56,13 @@ class PartialSeeding(Rule):
     a generator of one's own is used (``np.random.default_rng(0)``); when the generator that is not seeded is never
     drawn from, or only after the training, for a picture, where a file keeps what came out, or in the workers of a
     loader, where torch seeds NumPy and ``random``. A seed right before one shuffle or split may be meant for that
-    alone: it is possible, and a function that puts the state back seeds nothing. A note where a function that is no
-    entry seeds and no training was seen, where a method does so for an iterator, where NumPy or ``random`` alone is
-    seeded for data that is drawn right there, or where another file draws and the program was not seen to. Where
-    nothing at all is seeded, a training script gets a note, unless it trains several times to report how much the
-    results vary.
+    alone: it is possible, and a function that puts the state back seeds nothing.
+
+    It is a warning where the text shows the whole of it: what the file runs when it is started seeds, trains, and
+    draws. It is a note where one of the three was not seen to be reached from there (a program that trains nothing, a
+    function that only others call, a draw that no call leads to), and where NumPy or ``random`` alone is seeded for
+    data that is drawn right there. Where nothing at all is seeded, a training script gets a note, unless it trains
+    several times to report how much the results vary.
 
     ## Fix safety
     No automatic fix: where the seed belongs is the author's choice.
@@ -107,6 +108,10 @@ def _report(program: Program, report: Report, found: Randomness, stream: str, tr
     if stream == "torch" and not _means_the_run(program, found):
         return
     sites = _that_matter(program, draws_of(program, found, stream), stream, trains)
+    whole = next((run for run in _runs(program) if run.is_whole(seeded, sites, stream)), None)
+    if whole is not None:
+        seeded.sort(key=lambda pair: pair[0] not in whole.seeded)
+        sites.sort(key=lambda site: not whole.draws(site))
     draw = start(sites[0], f"{STREAMS[stream]} is drawn from here") if sites else None
     if draw is None and stream == "torch":
         draw = trains.trace if trains is not None else _layer(program, found)
@@ -120,8 +125,90 @@ def _report(program: Program, report: Report, found: Randomness, stream: str, tr
         f"{STREAMS[stream]}: runs {{will differ}}. Call `{_SEED[stream]}` as well.",
         because=[start(first, "some generators are seeded here"), draw],
         gaps=[Gap.UNSEEN if found.is_uncertain or _are_for_one_draw(program, seeded) else Gap.CONVENTION],
-        severity=Severity.NOTE if _is_beside(program, seeded) or _is_weak(program, first, sites, trains) else None,
+        severity=Severity.NOTE if whole is None or _is_beside(program, seeded) else None,
     )
+
+
+class _Run:
+    """What happens when the file is started, or when one function is called that nobody was seen to call."""
+
+    def __init__(self, program: Program, entry: Site | None) -> None:
+        self.program = program
+        self.entry = entry
+        self.seeded = {
+            event.site for event in program.of(Seeded) if self.reaches(event) and not _is_again(program, event)
+        }
+        self.drawn = {event.site for event in program.of(Drawn) if self.reaches(event)}
+
+    def reaches(self, event: Event) -> bool:
+        """Whether an event happens in this run. The body of the file runs what it was seen to call, and what it names,
+        directly or in the functions so named (``mp.spawn(worker)``, ``fire.Fire(main)``)."""
+        if self.entry is not None:
+            return event.calls[:1] == (self.entry,)
+        first = next(iter(self.program.modules), "")
+        return _is_main(self.program, event) or (
+            event.calls[0].path == first and event.calls[0].at in _named(self.program, first)
+        )
+
+    def is_whole(self, seeded: list[tuple[Site, str]], sites: list[Site], stream: str) -> bool:
+        """Whether it seeds, trains, and draws from a generator: training itself draws from torch."""
+        draws = any(self.draws(site) for site in sites) if sites else stream == "torch"
+        return draws and any(site in self.seeded for site, _ in seeded) and self.trains()
+
+    def draws(self, site: Site) -> bool:
+        """Whether a place that draws is reached, or makes the items of a dataset or a transform that somebody makes."""
+        if site in self.drawn:
+            return True
+        if not is_for_item(self.program, site):
+            return False
+        around = self.program.function_around(site)
+        made = ((obj.cls, obj.trace.site) for obj in self.program.objects if obj.cls is not None)
+        return any(
+            cls.path == site.path and around in cls.node.body and at != Site(cls.path, cls.node.at) for cls, at in made
+        )
+
+    def trains(self) -> bool:
+        """Whether a step of an optimizer in a loop is reached, or a backward pass in one where an optimizer is made."""
+        events: list[Event] = [*self.program.of(Step)]
+        if any(self.program.of(OptimizerMade)):
+            events += self.program.of(Backward)
+        return any(event.loops and self.reaches(event) for event in events)
+
+
+def _runs(program: Program) -> Iterator[_Run]:
+    """The start of the file, and the functions that seed."""
+    yield _Run(program, None)
+    for entry in dict.fromkeys(event.calls[0] for event in program.of(Seeded) if not _is_main(program, event)):
+        yield _Run(program, entry)
+
+
+def _is_again(program: Program, seed: Seeded) -> bool:
+    """Whether something is seeded for each item, epoch or batch of one training."""
+    return bool(seed.loops) and not any(program.within(OptimizerMade, seed.loops))
+
+
+def _named(program: Program, path: str) -> frozenset[int]:
+    """The functions and methods of a file that its body names, and those that these name in turn."""
+    known = program.answers.get(_Run)
+    if isinstance(known, frozenset):
+        return known
+    unit = program.unit(path)
+    body = unit.body if unit is not None else ()
+    defined: dict[str, list[ir.FunctionDef]] = {}
+    for node in walk(body, True):
+        if isinstance(node, ir.FunctionDef):
+            defined.setdefault(node.name, []).append(node)
+    work: list[ir.Block] = [tuple(node for node in body if not isinstance(node, (ir.FunctionDef, ir.ClassDef)))]
+    found: set[int] = set()
+    while work:
+        for part in walk(work.pop(), True):
+            name = part.id if isinstance(part, ir.Name) else part.attr if isinstance(part, ir.Attribute) else ""
+            for function in defined.pop(name, ()):
+                found.add(function.at)
+                work.append(function.body)
+    answer = frozenset(found)
+    program.answers[_Run] = answer
+    return answer
 
 
 def _is_for_another(program: Program, site: Site) -> bool:
@@ -154,20 +241,6 @@ def _is_on_import(program: Program, seeded: list[tuple[Site, str]]) -> bool:
     """Whether importing other files is what seeds: for what they hold (a dataset, layers), not for the run."""
     first = next(iter(program.modules), "")
     return all(site.path != first and program.function_around(site) is None for site, _ in seeded)
-
-
-def _is_weak(program: Program, seed: Site, draws: list[Site], trains: Step | None) -> bool:
-    """Whether a function that is no entry seeds, for what it does: in a program that trains nothing, or a method that
-    gives a part of the data; or the draw stands in another file and was not seen to be made."""
-    function = program.function_around(seed)
-    is_made = function is not None and function.name == "__init__" and trains is None
-    is_entry = function is None or (_ENTRY_WORDS.search(function.name) is not None and not is_made)
-    is_method = function is not None and [param.name for param in function.params[:1]] == ["self"]
-    if not is_entry and (trains is None or is_method):
-        return True
-    made = {event.site for event in program.of(Drawn)}
-    first = next(iter(program.modules), "")
-    return bool(draws) and not any(site in made or site.path in {seed.path, first} for site in draws)
 
 
 def _are_for_one_draw(program: Program, seeded: list[tuple[Site, str]]) -> bool:

@@ -7,6 +7,7 @@ import re
 from analyzer.engine.data_events import Restored
 from analyzer.engine.events import Escape, Forward, Loop, Mode
 from analyzer.engine.modes import called
+from analyzer.engine.plots import is_only_plotted
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap, Site
 from analyzer.engine.values import ObjectId
@@ -53,7 +54,8 @@ class EvalModeMissing(Rule):
     without dropout, batch norm or ``self.training``; for models that come in evaluation mode (``from_pretrained``);
     for passes without gradients inside a training loop (teachers, targets, pseudo-labels); where the outputs are thrown
     away (recomputing the statistics of batch norm). A note where no layer is known that changes the results (instance
-    norm and ``if self.training`` may not), and nothing in the program calls ``train()``.
+    norm and ``if self.training`` may not), and nothing in the program calls ``train()``, and where pictures are drawn
+    of what comes out.
 
     ## Fix safety
     Unsafe: the results of the evaluation change, which is the point, and a later training loop needs ``train()``.
@@ -96,9 +98,16 @@ class EvalModeMissing(Rule):
                 f"{_effect(program, forward)}. Call `eval()` first.",
                 because=chain(forward.mode or program.objects[forward.module].trace, nest[-1].trace, forward.trace),
                 gaps=gaps,
-                severity=_severity(timeline, forward),
+                severity=Severity.NOTE if _is_for_show(program, forward, nest) else _severity(timeline, forward),
                 fix=before_loop(program, forward, nest, "eval"),
             )
+
+
+def _is_for_show(program: Program, forward: Forward, nest: tuple[Loop, ...]) -> bool:
+    """Whether pictures are drawn of what comes out: by a function that only plots, or in a cell of a notebook that
+    counts and goes over no data."""
+    is_counted = nest[-1].kind != "data" and program.function_around(forward.site) is None
+    return is_only_plotted(program, forward.site) or (is_counted and forward.site.path.endswith(".ipynb"))
 
 
 def _check_restored(timeline: Timeline, report: Report, forward: Forward) -> None:
