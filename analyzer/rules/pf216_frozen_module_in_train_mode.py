@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from analyzer.engine.events import Backward, Mode, Step
 from analyzer.engine.frozen import FrozenInTrain, LeftInTrain
 from analyzer.engine.optim_events import OptimizerMade
@@ -11,7 +13,7 @@ from analyzer.engine.values import Const, External, ObjectId, truth
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
 from analyzer.syntax import ir
-from analyzer.syntax.scope import target_names, walk
+from analyzer.syntax.scope import dotted, target_names, walk
 
 
 class FrozenModuleInTrainMode(Rule):
@@ -104,6 +106,10 @@ def _takes_turns(program: Program, freeze: Site) -> bool:
     other take turns, all of them in train mode."""
     function, unit = program.function_around(freeze), program.unit(freeze.path)
     body = function.body if function is not None else unit.body if unit is not None else ()
+    asked = list(_asked(body))
+    mine = {of for of, numbers, _ in asked if freeze.at in numbers}
+    if any(of in mine and is_trained for of, _, is_trained in asked):
+        return True  # the same function thaws what it freezes
     for loop in (node for node in walk(body, into_functions=False) if isinstance(node, (ir.For, ir.While))):
         inside = tuple(walk(loop.body, into_functions=False))
         calls = {
@@ -112,6 +118,30 @@ def _takes_turns(program: Program, freeze: Site) -> bool:
         if "backward" in calls and any(getattr(part, "at", None) == freeze.at for part in inside):
             return True
     return False
+
+
+def _asked(body: ir.Block) -> Iterator[tuple[str, frozenset[int], bool]]:
+    """Whose parameters a body asks for gradients, where, and whether it wants them: ``net.requires_grad_(False)``,
+    ``for p in net.parameters(): p.requires_grad = False``."""
+    for node in walk(body, into_functions=False):
+        if isinstance(node, ir.Call) and isinstance(node.callee, ir.Attribute) and node.callee.attr == "requires_grad_":
+            wanted = node.args[0].value if node.args else None
+            is_trained = not (isinstance(wanted, ir.Constant) and not wanted.value)
+            yield dotted(node.callee.value) or "", frozenset([node.at]), is_trained
+        callee = node.iter.callee if isinstance(node, ir.For) and isinstance(node.iter, ir.Call) else None
+        if isinstance(node, ir.For) and isinstance(callee, ir.Attribute) and callee.attr == "parameters":
+            numbers = frozenset(getattr(part, "at", -1) for part in walk(node.body, into_functions=False))
+            for flag in _flags(node.body):
+                yield dotted(callee.value) or "", numbers, bool(flag.value)
+
+
+def _flags(body: ir.Block) -> Iterator[ir.Constant]:
+    """What ``p.requires_grad`` is set to."""
+    for node in walk(body, into_functions=False):
+        if isinstance(node, ir.Assign) and isinstance(node.value, ir.Constant):
+            yield from (
+                node.value for to in node.targets if isinstance(to, ir.Attribute) and to.attr == "requires_grad"
+            )
 
 
 def _check_left(program: Program, report: Report) -> None:

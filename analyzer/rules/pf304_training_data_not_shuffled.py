@@ -27,6 +27,7 @@ from analyzer.syntax import ir
 from analyzer.syntax.scope import dotted, target_names, walk
 
 _SHUFFLES = {"shuffle", "permutation", "randperm", "sample", "train_test_split", "choice", "permuted", "randint"}
+_BY_LENGTH = re.compile(rb"\bsort(?:ed|_values)?\([^\n]{0,100}len")
 _READS = re.compile("load|open|read|decode|fetch|get")
 _DRAWS = {"randn", "rand", "randint", "zeros", "ones", "randn_like", "rand_like", "normal", "uniform"}
 
@@ -56,7 +57,8 @@ class TrainingDataNotShuffled(Rule):
     ## When it stays quiet
     For loaders that only evaluate; for iterable datasets and samplers of one's own; where code shuffles the data, draws
     indices or splits at random; for data made of random numbers; where the dataset was not read, the order may be
-    meant: it is reported as possible. A part of ``random_split`` is a note: the split has mixed the data once.
+    meant: it is reported as possible. A part of ``random_split`` is a note: the split has mixed the data once. So is a
+    ``shuffle=False`` that is written down where some file sorts by length, for batches of like lengths.
 
     ## Fix safety
     No automatic fix: some data (time series, curricula) is meant to stay in order.
@@ -94,7 +96,7 @@ class TrainingDataNotShuffled(Rule):
                 made.site,
                 f"This loader {{does train}} on the data in {order}, the same in every epoch. Pass `shuffle=True`, or "
                 "a sampler that shuffles.",
-                severity=Severity.NOTE if is_mixed else None,
+                severity=Severity.NOTE if is_mixed or _is_by_length(program, made) else None,
                 because=[*(step for step in (why, made.trace) if step is not None), training.trace],
                 gaps=[*([training.gap] if training.gap else []), Gap.CONVENTION if certain else Gap.UNSEEN],
             )
@@ -110,6 +112,20 @@ def _is_written(program: Program, made: LoaderMade) -> bool:
             for each in walk(function.body, False)
         )
     return node is None or isinstance(node, ir.Constant)
+
+
+def _is_by_length(program: Program, made: LoaderMade) -> bool:
+    """Whether ``shuffle=False`` is written, in a tree that sorts by length: batches of like lengths are padded less."""
+    at = dict(made.nodes).get("shuffle")
+    node = words(program).node(Site(made.site.path, at)) if at is not None else None
+    if not isinstance(node, ir.Constant):
+        return False
+    sources = (program.project.read(path) or b"" for path in program.modules)
+    if any(_BY_LENGTH.search(source) for source in sources):
+        return True
+    return any(
+        any(program.project.naming(name, made.site.path, _BY_LENGTH)) for name in ("sort", "sorted", "sort_values")
+    )
 
 
 def _is_trained(program: Program, training: Training) -> bool:
