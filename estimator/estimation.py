@@ -100,9 +100,19 @@ def targets(run: RunConfig) -> tuple[hardware.Card, ...]:
     cards: list[hardware.Card] = []
     for name in names:
         cards += [card for card in _cards_called(name, has_size=run.gpu_memory.is_known) if card not in cards]
-    if isinstance(run.gpu_memory.value, Unknown):
-        return tuple(cards)
-    return hardware.with_memory(tuple(cards), run.gpu_memory.value)
+    found = tuple(cards)
+    if not isinstance(run.gpu_memory.value, Unknown):
+        found = hardware.with_memory(found, run.gpu_memory.value)
+    return tuple(_beside_engine(card, run) for card in found)
+
+
+def _beside_engine(card: hardware.Card, run: RunConfig) -> hardware.Card:
+    """The card without the share that an inference engine on it takes (vLLM's ``gpu_memory_utilization`` is a share
+    of all its memory, weights and context included)."""
+    share = run.engine_share.value
+    if isinstance(share, Unknown) or card.usable_bytes is None:
+        return card
+    return replace(card, usable_bytes=int(card.usable_bytes * (1 - share)))
 
 
 def _cards_called(name: str, *, has_size: bool) -> tuple[hardware.Card, ...]:
@@ -185,6 +195,9 @@ def _with_count(run: RunConfig) -> RunConfig:
 
 def _target_reasons(run: RunConfig, cards: tuple[hardware.Card, ...], computed: Computed | None) -> list[str]:
     others = [f"not counted: {reason}" for reason in _not_counted(run)]
+    share = run.engine_share.value
+    if cards and not isinstance(share, Unknown) and share > 0:
+        others.append(f"an inference engine takes {share:.0%} of the card; what is usable is the rest")
     if not cards and computed is not None:
         return ["no GPU to compare with is known"]
     reasons = [f"{card.label} is not a GPU this estimate is for" for card in cards if not card.is_supported]

@@ -72,7 +72,7 @@ class Moment:
         return {
             "name": self.name,
             "gib": to_gib(self.num_bytes, 3),
-            "terms": [{"name": term.name, "gib": to_gib(term.num_bytes, 3)} for term in self.terms],
+            "terms": [term.to_json() for term in self.terms],
         }
 
 

@@ -11,7 +11,7 @@ from analyzer.errors import InputError
 from estimator.models.local import LocalNet
 from estimator.sourced import Origin, Sourced, Unknown
 from estimator.units import GIB
-from estimator.vocabulary import NOTES, Word, word_for_field
+from estimator.vocabulary import NOTES, Word, implied, word_for_field
 
 NOT_GIVEN = "not given"
 NOT_SAID = "null: somebody knows it, the document does not say"
@@ -36,16 +36,25 @@ class RunConfig:
     micro_batch: Sourced[int] = UNSET
     grad_accum: Sourced[int] = UNSET
     seq_len: Sourced[int] = UNSET
+    packing: Sourced[bool] = UNSET
     max_context: Sourced[int] = UNSET
     image_size: Sourced[tuple[int, int]] = UNSET
     frames: Sourced[int] = UNSET
     precision: Sourced[str] = UNSET
     optimizer: Sourced[str] = UNSET
+    optimizer_impl: Sourced[str] = UNSET
     method: Sourced[str] = UNSET
     lora_rank: Sourced[int] = UNSET
     lora_targets: Sourced[tuple[str, ...]] = UNSET
+    dora: Sourced[bool] = UNSET
+    trained_layers: Sourced[int] = UNSET
+    objective: Sourced[str] = UNSET
+    companion_params: Sourced[int] = UNSET
+    ema: Sourced[bool] = UNSET
+    engine_share: Sourced[float] = UNSET
     quantization: Sourced[str] = UNSET
     sharding: Sourced[str] = UNSET
+    bucket_view: Sourced[bool] = UNSET
     sharded_load: Sourced[bool] = UNSET
     splits_batch: Sourced[bool] = UNSET
     sharding_degree: Sourced[int] = UNSET
@@ -178,6 +187,8 @@ def _read_field(
     if word.name == "image_size" and len(sides := _sides(value)) == 3:  # of a video: frames, height and width
         values.setdefault("frames", Sourced(_parse(_word("frames"), sides[0], origin), origin))
         value = sides[1:]
+    if (also := implied(word.name, value)) is not None and not (also[0] in values and values[also[0]].is_known):
+        values[also[0]] = Sourced(also[1], origin)
     if word.is_open and isinstance(value, str):
         values[word.name] = Sourced(_lenient(word, value, strange), origin)
         return

@@ -124,9 +124,11 @@ METHODS = ("full", "lora", "qlora", "freeze", "adapter-v2", "other")
 QUANTIZATIONS = ("nf4", "int4", "int8", "mxfp4", "fp8")
 SHARDINGS = ("none", "ddp", "zero1", "zero2", "zero3", "fsdp")
 OFFLOADS = ("none", "optimizer", "params", "both")
-CHECKPOINTINGS = ("none", "selective", "full")
+CHECKPOINTINGS = ("none", "selective", "core-attention", "full")
 ATTENTIONS = ("eager", "sdpa", "flash")
 LOSSES = ("full", "chunked", "fused")
+OPTIMIZER_IMPLS = ("foreach", "fused", "loop")
+OBJECTIVES = ("sft", "dpo", "orpo", "kto", "reward", "ppo", "grpo")
 OPTIMIZERS = (
     "adamw", "adamw-paged", "adamw-8bit", "adamw-8bit-paged", "adamw-4bit", "adamw-fp8", "adagrad", "rmsprop", "sgd",
     "sgd-momentum",
@@ -157,7 +159,8 @@ _OPTIMIZER_SPELLINGS = {
 }  # fmt: skip
 _CHECKPOINT_SPELLINGS = {"true": "full", "false": "none", "offload": "full", "yes": "full", "no": "none", "on": "full",
                          "off": "none", "unsloth": "full", "block": "full", "selective-op": "selective",
-                         "sac": "selective", "per-op": "selective"}  # fmt: skip
+                         "sac": "selective", "per-op": "selective", "core-attn": "core-attention",
+                         "selective-attention": "core-attention"}  # fmt: skip
 _OFFLOAD_SPELLINGS = {"optimizer-paged": "optimizer", "optimizer+gradients": "optimizer", "false": "none",
                       "optimizer-(zero-offload)": "optimizer", "cpu": "optimizer", "true": "both", "all": "both",
                       "params+optimizer": "both", "optimizer+params": "both"}  # fmt: skip
@@ -173,8 +176,22 @@ _ATTENTION_SPELLINGS = {"flash-attention-2": "flash", "flash-attention-3": "flas
                         "flex": "flash", "flex-attention": "flash", "xformers": "flash", "manual": "eager",
                         "scaled-dot-product": "sdpa", "math": "eager", "mem-efficient": "sdpa",
                         "memory-efficient": "sdpa", "kernels-community/flash-attn": "flash"}  # fmt: skip
-_METHOD_SPELLINGS = {"none": "full", "full-ft": "full", "sft": "full", "dora": "lora", "adapter": "other",
-                     "llama-adapter-v2": "adapter-v2", "frozen": "freeze", "linear-probe": "freeze"}  # fmt: skip
+_IMPL_SPELLINGS = {"for-loop": "loop", "forloop": "loop", "single-tensor": "loop", "multi-tensor": "foreach"}
+_IMPLIED: Mapping[str, Mapping[str, tuple[str, Any]]] = {
+    "optimizer": {
+        **dict.fromkeys(("adamw-torch-fused", "adamw-fused", "fusedadam", "fused-adam", "adamw-apex-fused"),
+                        ("optimizer_impl", "fused")),
+        "adamw-torch": ("optimizer_impl", "foreach"),
+    },
+    "method": dict.fromkeys(("dora", "qdora"), ("dora", True)),
+}  # fmt: skip
+"""Spellings that say a second word as well."""
+_OBJECTIVE_SPELLINGS = {"pt": "sft", "pretrain": "sft", "none": "sft", "ipo": "dpo", "simpo": "orpo", "cpo": "orpo",
+                        "rm": "reward", "reward-modeling": "reward", "rloo": "grpo", "reinforce++": "grpo",
+                        "dr-grpo": "grpo", "dapo": "grpo"}  # fmt: skip
+_METHOD_SPELLINGS = {"none": "full", "full-ft": "full", "sft": "full", "dora": "lora", "qdora": "qlora",
+                     "adapter": "other", "llama-adapter-v2": "adapter-v2", "frozen": "freeze",
+                     "linear-probe": "freeze"}  # fmt: skip
 _TASK_SPELLINGS = {"finetune": "train", "fine-tune": "train", "sft": "train", "inference": "infer", "eval": "infer",
                    "generation": "generate", "pretrain": "train"}  # fmt: skip
 
@@ -185,6 +202,13 @@ def _choice(words: tuple[str, ...], spellings: Mapping[str, str]) -> dict[str, A
 
 def _number(low: int, high: int) -> dict[str, Any]:
     return {"parse": _whole(low, high), "schema": {"type": ["integer", "null"], "minimum": low, "maximum": high}}
+
+
+def _share(value: object) -> float:
+    number = float(value) if isinstance(value, (int, float, str)) and not isinstance(value, bool) else -1.0
+    if not 0.0 <= number < 1.0:
+        raise ValueError("must be a share of the card from 0 to below 1, such as 0.3")
+    return number
 
 
 def _billions(value: object) -> int:
@@ -218,6 +242,8 @@ WORDS: tuple[Word, ...] = (
          options=("--grad-accum",), aliases=("gradient_accumulation_steps", "accumulate_grad_batches")),
     Word(name="seq_len", **_number(1, 2**27), help="tokens per sample", options=("--seq-len",),
          aliases=("sequence_length", "max_seq_length", "block_size", "sequence_len", "max_length", "cutoff_len")),
+    Word(name="packing", parse=_boolean, schema=_BOOL, is_flag=True, options=("--packing",),
+         aliases=("sample_packing",), help="short samples are packed until each row is full"),
     Word(name="max_context", **_number(1, 2**27), help="tokens the KV cache must hold when generating",
          options=("--max-context",), aliases=("max_model_len", "max_new_tokens_and_prompt")),
     Word(name="image_size", parse=_image, schema={"type": ["array", "integer", "string", "null"]},
@@ -229,12 +255,27 @@ WORDS: tuple[Word, ...] = (
     Word(name="optimizer", is_open=True,
          **_choice(OPTIMIZERS, _OPTIMIZER_SPELLINGS), help="optimizer", options=("--optimizer",),
          aliases=("optim",)),
+    Word(name="optimizer_impl", **_choice(OPTIMIZER_IMPLS, _IMPL_SPELLINGS), options=("--optimizer-impl",),
+         help="whether the step works on lists of all parameters, in fused kernels or tensor by tensor"),
     Word(name="method", is_open=True,
          **_choice(METHODS, _METHOD_SPELLINGS), help="what is trained", options=("--method",)),
     Word(name="lora_rank", **_number(1, 65536), help="rank of the adapters", options=("--lora-rank",),
          aliases=("lora_r",)),
     Word(name="lora_targets", parse=_names, schema=_STRINGS, help="module names that get adapters, or all-linear",
          options=("--lora-targets",), aliases=("lora_target_modules", "target_modules")),
+    Word(name="dora", parse=_boolean, schema=_BOOL, is_flag=True, options=("--dora",), aliases=("use_dora",),
+         help="adapters learn a magnitude per output beside the direction (DoRA)"),
+    Word(name="trained_layers", **_number(0, 4096), options=("--trained-layers",), aliases=("freeze_trainable_layers",),
+         help="last layers that are trained where the rest is frozen; 0: the head alone"),
+    Word(name="objective", **_choice(OBJECTIVES, _OBJECTIVE_SPELLINGS), options=("--objective",),
+         help="what is learned from: two answers a sample (dpo, orpo, reward), beside a reference (dpo, kto, ppo)"),
+    Word(name="companion_params", parse=parse_params, schema={"type": ["integer", "string", "null"], "minimum": 0},
+         options=("--companion-params",), help="parameters of frozen 16-bit models on the same GPU: teacher, reward"),
+    Word(name="ema", parse=_boolean, schema=_BOOL, is_flag=True, options=("--ema",),
+         help="an exponential moving average of the weights is kept on the GPU"),
+    Word(name="engine_share", parse=_share, schema={"type": ["number", "string", "null"], "minimum": 0},
+         options=("--engine-share",), aliases=("vllm_gpu_memory_utilization",),
+         help="share of the card that an inference engine on the same GPU takes"),
     Word(name="quantization", **_choice(QUANTIZATIONS, {"fp4": "nf4", "int4-awq": "int4", "int4-gptq": "int4",
          "awq": "int4", "gptq": "int4", "4bit": "nf4", "8bit": "int8",
          "bnb-4bit": "nf4", "bnb-8bit": "int8", "gptq-int4": "int4", "gptq-int8": "int8", "int8-gptq": "int8",
@@ -243,6 +284,8 @@ WORDS: tuple[Word, ...] = (
     Word(name="sharding", is_open=True,
          **_choice(SHARDINGS, _SHARDING_SPELLINGS), help="how data-parallel ranks share state",
          options=("--sharding",)),
+    Word(name="bucket_view", parse=_boolean, schema=_BOOL, is_flag=True, options=("--bucket-view",),
+         aliases=("gradient_as_bucket_view",), help="DDP's gradients are views of its buckets"),
     Word(name="sharded_load", parse=_boolean, schema=_BOOL, is_flag=True, options=("--sharded-load",),
          help="the model is loaded in shards or in host memory, never whole on one GPU before FSDP shards it"),
     Word(name="splits_batch", parse=_boolean, schema=_BOOL,
@@ -317,6 +360,11 @@ def word_for_field(name: str) -> Word | None:
 def word_for_option(option: str) -> Word | None:
     """The word that a command-line option sets."""
     return _INDEX.by_option.get(option)
+
+
+def implied(name: str, value: object) -> tuple[str, Any] | None:
+    """Another word that a spelling of this one decides: ``adamw_torch_fused`` is AdamW, in a fused kernel."""
+    return _IMPLIED.get(name, {}).get(_spelling(value)) if isinstance(value, str) else None
 
 
 def options() -> list[str]:

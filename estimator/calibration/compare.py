@@ -111,7 +111,7 @@ def _compare(model: str, variant: Variant, traced: Mapping[int, Mapping[str, str
         state = 2 * (loaded - 2 * (many.block_params - few.block_params))
     kept = int(deep["forward end"]) - int(shallow["forward end"]) - loaded - state
     moments = {moment.name: moment for moment in timeline(many)}
-    names = ("forward end", "loss backward", "deepest backward", "backward end")
+    names = ("forward end", "loss forward", "loss backward", "deepest backward", "backward end")
     scratch = sum(term.num_bytes for term in moments["forward end"].terms if term.name == "library workspaces")
     peak = max(moments[name].num_bytes for name in names) - scratch
     computed = (_kept(many) - _kept(few)) / tokens
@@ -121,8 +121,9 @@ def _compare(model: str, variant: Variant, traced: Mapping[int, Mapping[str, str
 
 
 def _kept(setup: Setup) -> int:
-    moment = next(moment for moment in timeline(setup) if moment.name == "forward end")
-    return sum(term.num_bytes for term in moment.terms if term.name == "saved activations")
+    """After autocast's context has ended: what the graph holds, copies of weights among it."""
+    moment = next(moment for moment in timeline(setup) if moment.name == "loss backward")
+    return sum(term.num_bytes for term in moment.terms if term.name in ("saved activations", "autocast weight copies"))
 
 
 def _setup(model: str, variant: Variant, layers: int, batch: int, seq: int) -> Setup:

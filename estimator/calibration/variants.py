@@ -41,6 +41,7 @@ VARIANTS = (
     Variant("bf16", "bf16", "", "sdpa"),
     Variant("bf16 checkpointed", "bf16", "", "sdpa", is_checkpointed=True),
     Variant("autocast", "fp32", "bf16", "sdpa"),
+    Variant("autocast checkpointed", "fp32", "bf16", "sdpa", is_checkpointed=True),
     Variant("autocast, eager attention", "fp32", "fp16", "eager"),
     Variant("fp32, eager attention", "fp32", "", "eager"),
     Variant("LoRA on bf16", "bf16", "", "sdpa", "lora"),

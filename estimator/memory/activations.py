@@ -8,10 +8,11 @@ factors are counts of saved tensors, not fits.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from estimator.memory.setup import Setup
+from estimator.memory.weights import matrices
 from estimator.models.pixels import PixelNet
 
 SOURCE = "autograd rules of torch and the layer code of transformers (LlamaDecoderLayer, GPT2Block, BertLayer)"
@@ -90,7 +91,9 @@ def _norm(setup: Setup) -> float:
 def _norms(setup: Setup) -> tuple[float, float]:
     """Norm inputs and what feeds the matmul behind."""
     facts, c, r, each = setup.facts, setup.compute_bytes, setup.residual_bytes, _norm(setup)
-    feeds = c * (min(facts.norms, 2) + _extra_copies(setup) if _keeps_inputs(setup) else not _copies_inputs(setup))
+    feeds = setup.input_bytes * (
+        min(facts.norms, 2) + _extra_copies(setup) if _keeps_inputs(setup) else not _copies_inputs(setup)
+    )
     total = facts.hidden * (facts.norms * each + feeds)
     if facts.has_qk_norm and not setup.is_compiled:
         total += (facts.q_width + facts.kv_width) * each / setup.tp
@@ -127,6 +130,15 @@ def _attention(setup: Setup) -> tuple[float, float]:
     if setup.attention != "eager":
         return streams + heads * (4 + setup.seq_len * _bias(setup)), floor
     return streams + heads * setup.seq_len * _probability(setup), floor + heads * setup.seq_len * c
+
+
+def _recomputed_scores(setup: Setup) -> float:
+    """Bytes per token that selective recomputation of the core attention frees: everything between queries, keys and
+    values and its result (Korthikanti et al. 2022, section 5: 34 s b h stay of 34 s b h + 5 a s^2 b)."""
+    heads = setup.facts.heads / setup.tp
+    if setup.attention != "eager":
+        return heads * (4 + setup.seq_len * _bias(setup))
+    return heads * setup.seq_len * _probability(setup)
 
 
 def _bias(setup: Setup) -> int:
@@ -185,8 +197,8 @@ def _mlp(setup: Setup) -> tuple[float, float]:
     if is_written_out and setup.residual_bytes != c:  # autocast computes the cube, and all that follows, in fp32
         written_out = 4.0 + 4.0 + 4.0
     if setup.facts.is_gated:
-        return width * (c * (3 + product) + written_out + dropped) + routed, 2 * c * width
-    return width * (c * (1 + product) + written_out + dropped), c * width
+        return width * (c * 3 + product * setup.input_bytes + written_out + dropped) + routed, 2 * c * width
+    return width * (c + product * setup.input_bytes + written_out + dropped), c * width
 
 
 def adapter_bytes(setup: Setup) -> float:
@@ -202,7 +214,23 @@ def adapter_bytes(setup: Setup) -> float:
     if setup.lora_targets == "all-linear":
         before = (1 if facts.is_qkv_fused else 3) + (2 if facts.is_gated and not facts.is_qkv_fused else 1)
         inputs = before * facts.hidden + facts.q_width + _active_ffn(setup)
-    return setup.tokens * inputs * setup.adapter_copy / setup.tp
+    return (setup.tokens * inputs * setup.adapter_copy + _magnitude_bytes(setup)) / setup.tp
+
+
+def _magnitude_bytes(setup: Setup) -> float:
+    """What DoRA keeps beside LoRA: the derivative of a target's magnitude reads what the frozen matrix and the adapter
+    gave. Behind a dropout the frozen matrix is multiplied again with what was dropped out, in the adapters' fp32, for
+    which it is cast: that copy stays too (peft tuners/lora/dora.py; traced)."""
+    if not setup.is_dora:
+        return 0.0
+    facts, wide = setup.facts, 4 if setup.widens_adapters else setup.compute_bytes
+    is_wide = setup.adapter_copy > 3  # no autocast narrows what fp32 adapters read
+    shapes = matrices(setup)
+    if setup.lora_targets != "all-linear":
+        shapes = [(facts.hidden, facts.q_width, 1), (facts.hidden, facts.kv_width, 1)]
+    numbers = sum(rows * columns * count for rows, columns, count in shapes)
+    each, cast = (setup.compute_bytes + wide, 0) if not setup.adapter_copy else (8, 4) if is_wide else (4, 2)
+    return setup.tokens * setup.adapted_outputs * each + numbers * cast
 
 
 def _cross_adapter_bytes(setup: Setup) -> float:
@@ -234,11 +262,19 @@ def saved(setup: Setup) -> SavedActivations:
     if setup.target_len:
         return _of_two_stacks(setup)
     one, layers = layer(setup), setup.stage_layers
+    if setup.method == "freeze":  # below the first trained layer autograd records nothing
+        one, layers = layer(replace(setup, method="full")), min(setup.trained_layers, layers)
     in_flight = min(setup.pp, setup.grad_accum) if setup.pp > 1 else 1
     full = one.saved + adapter_bytes(setup)
     if setup.checkpointing == "full":
         kept, floor, working, working_floor = one.boundary, one.boundary, full, one.floor
         what = "layer inputs"
+    elif (
+        setup.checkpointing == "core-attention"
+    ):  # Megatron: softmax and dropout of the scores alone are computed again
+        scores = setup.tokens * _recomputed_scores(setup)
+        kept, floor, working, working_floor = full - scores, one.boundary, one.transient + scores, 0.0
+        what = "saved tensors but attention's"
     elif setup.checkpointing == "selective":
         kept, floor, working, working_floor = one.matmuls, one.boundary, full - one.matmuls, 0.0
         what = "matmul outputs"
@@ -260,6 +296,8 @@ def _of_two_stacks(setup: Setup) -> SavedActivations:
     """An encoder over the source, and a decoder over the target that attends to the encoder's result."""
     share = setup.stage_layers / setup.facts.layers
     counts = (setup.facts.layers - setup.facts.decoder_layers, setup.facts.decoder_layers)
+    if setup.method == "freeze":
+        setup, counts = replace(setup, method="full"), (0, min(setup.trained_layers, counts[1]))
     stacks = (layer(setup), layer(setup.target))
     full = [
         stacks[0].saved + adapter_bytes(setup),

@@ -13,7 +13,7 @@ from dataclasses import replace
 from estimator.memory.choice import Choice, Choices, choose, fixed, undecided
 from estimator.memory.extents import extents
 from estimator.memory.ranks import ranks
-from estimator.memory.setup import ADAPTERS, Setup
+from estimator.memory.setup import ADAPTERS, WITH_REFERENCE, Setup
 from estimator.models import images
 from estimator.models.facts import ModelFacts
 from estimator.runconfig import UNSET, RunConfig
@@ -40,6 +40,7 @@ def choices(run: RunConfig, readings: tuple[ModelFacts, ...]) -> Choices:
         "quantization": _quantization(run, readings[0], is_training, method),
         **ranks(run, world, readings[0], is_training=is_training),
         **_switches(run, is_training, method),
+        **_beside(run, is_training, method, readings),
         "keeps_gradients": _gradients_kept(run, readings[0], method) if is_training else fixed(False),
         "is_activation_fused": fixed(False),
         "loads_whole": fixed(False),
@@ -47,6 +48,7 @@ def choices(run: RunConfig, readings: tuple[ModelFacts, ...]) -> Choices:
         "repeats_keys": fixed(False),
         "keeps_quantized_inputs": fixed(False),
         "stores_fp8": fixed(False),
+        "keeps_fp8": fixed(False),
         "expands_latent": Choice(False, (False, True)) if task == "generate" and readings[0].latent else fixed(False),
         "keeps_scores": fixed(False),
     }
@@ -90,6 +92,9 @@ def _implementations(likely: Setup) -> Choices:
         **({"keeps_scores": Choice(False, (False, True))} if is_eager else {}),
         "repeats_keys": undecided if is_grouped else settled,
         "keeps_quantized_inputs": undecided if is_four_bit else settled,
+        "keeps_fp8": Choice(False, (False, True))
+        if likely.is_training and not likely.is_frozen and likely.precision == "fp8"
+        else settled,
         "stores_fp8": undecided if likely.is_training and likely.is_frozen and likely.precision == "fp8" else settled,
     }
 
@@ -117,6 +122,48 @@ def _stepping(facts: ModelFacts) -> Choice:
     if facts.kind == "dit":
         return Choice(False, (False, True))
     return Choice(True, (True, False), (False,), is_even=facts.kind == "decoder")
+
+
+def _rank(run: RunConfig, facts: ModelFacts, is_adapter: bool) -> Choice:
+    """Of adapters; of GaLore's projections, 128 in transformers, 16 in LLaMA-Factory, a quarter of the hidden width in
+    its paper."""
+    if is_adapter:
+        return choose(run.lora_rank, undecided(16, 8, 64), undecided(16, 8, 64))
+    if run.optimizer.value == "galore":
+        rank = undecided(128, 16, max(facts.hidden // 4, 1), cheapest=(8,))
+        return choose(run.lora_rank, rank, rank)
+    return fixed(8)
+
+
+def _steps(run: RunConfig, facts: ModelFacts, is_training: bool) -> Choices:
+    """How the optimizer works through the parameters."""
+    impl = run.optimizer_impl.value
+    if not is_training or not isinstance(impl, Unknown):
+        return {"has_foreach_step": fixed(is_training and impl == "foreach"), "steps_alone": fixed(impl == "loop")}
+    return {"has_foreach_step": _stepping(facts), "steps_alone": fixed(False)}
+
+
+def _beside(run: RunConfig, is_training: bool, method: str, readings: tuple[ModelFacts, ...]) -> Choices:
+    """What a training holds beside its model: averages, references, other frozen models."""
+    said = run.objective.value
+    objective = said if is_training and not isinstance(said, Unknown) else "sft"
+    reference = fixed(objective in WITH_REFERENCE and method == "full")
+    if objective == "grpo" and method == "full":  # trl's beta is 0 by default, other frameworks keep one
+        reference = Choice(False, (False, True), is_even=True)
+    companions = run.companion_params.value
+    layers = max(facts.layers for facts in readings)
+    frozen = undecided(min(2, layers), 0, cheapest=(0,)) if readings[0].kind == "decoder" else fixed(0)
+    return {
+        "objective": fixed(objective),
+        "has_reference": reference,
+        "has_ema": choose(run.ema, fixed(False), Choice(False, (False, True))) if is_training else fixed(False),
+        "has_bucket_views": choose(run.bucket_view, fixed(False), Choice(False, (False, True))),
+        "is_dora": choose(run.dora, fixed(False), Choice(False, (False, True)))
+        if method in ("lora", "qlora")
+        else fixed(False),
+        "trained_layers": choose(run.trained_layers, frozen, frozen) if method == "freeze" else fixed(0),
+        **({} if isinstance(companions, Unknown) else {"companions": fixed(companions)}),
+    }
 
 
 def _loading(run: RunConfig, likely: Setup, *, has_whole_gradients: bool) -> Choice:
@@ -164,7 +211,7 @@ def _possible_methods(run: RunConfig, method: str, is_training: bool) -> Choice:
     """Where a word about the method or the quantisation is there and cannot be read, adapters are possible."""
     is_unclear = any(not word.is_known and word != UNSET for word in (run.method, run.quantization))
     if is_training and is_unclear and not run.method.is_known and method == "full":
-        return Choice(method, (method,), ("lora", "qlora"), True)
+        return Choice(method, (method,), ("lora", "qlora", "freeze"), True)
     return fixed(method)
 
 
@@ -191,10 +238,10 @@ def _numbers(run: RunConfig, is_training: bool, method: str, facts: ModelFacts) 
     return {
         "precision": choose(run.precision, precision, precision),
         "optimizer": choose(run.optimizer, optimizer, replace(optimizer, cheapest=("sgd", "lomo"))),
-        "lora_rank": choose(run.lora_rank, undecided(16, 8, 64), undecided(16, 8, 64)) if is_adapter else fixed(8),
+        "lora_rank": _rank(run, facts, is_adapter),
         "lora_targets": _targets(run, method) if is_adapter else fixed("attention"),
         "kv_bytes": fixed(kv_bytes),
-        "has_foreach_step": _stepping(facts) if is_training else fixed(False),
+        **_steps(run, facts, is_training),
         "adapter_copy": Choice(3, (3, 5, 0)) if method in ("lora", "qlora") else fixed(0),
         "widens_adapters": Choice(True, (True, False), (False,)) if method in ("lora", "qlora") else fixed(False),
         "unties": Choice(False, (False, True)) if is_training and is_tied else fixed(False),

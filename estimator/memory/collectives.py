@@ -51,6 +51,10 @@ def unsharded_gradients(setup: Setup, *, is_last: bool) -> Term:
 
 def buckets(setup: Setup) -> Term:
     """DistributedDataParallel keeps a second copy of all gradients unless gradients are views of its buckets."""
+    if setup.sharding == "ddp" and setup.has_bucket_views:
+        return Term(
+            "gradient buckets", 0, 0, "gradients are views of the buckets", "torch DDP, gradient_as_bucket_view"
+        )
     if setup.replicas == 1 or setup.sharding not in ("ddp", "zero1") or not setup.is_training:
         return Term("gradient buckets", 0, 0, "no all-reduce buckets", "")
     total = setup.trainable_params * setup.trained_bytes

@@ -34,6 +34,8 @@ def extents(run: RunConfig, facts: ModelFacts, is_training: bool) -> Choices:
         length = Choice(run.max_context.value)
     else:
         length = choose(run.seq_len, length, length)
+        if run.packing.value is False and run.seq_len.is_known:  # samples that are padded to the longest of a batch
+            length = Choice(length.typical, (length.typical,), (min(length.typical, 64),))
     found = {"micro_batch": choose(run.micro_batch, batch, batch), "seq_len": length}
     return found | _targets(facts, length) if facts.kind == "encdec" else found
 

@@ -9,25 +9,42 @@ _CHUNKS = 8
 
 
 def logits(setup: Setup) -> Term:
-    """The head's output at the end of forward."""
-    per_token = setup.compute_bytes + (
-        4 if setup.compute_bytes == 2 and _is_widened(setup) and not setup.is_compiled else 0
-    )
+    """The head's output at the end of forward; where a tanh bounds it, what the tanh read as well."""
+    per_token = setup.compute_bytes
     per_token += setup.compute_bytes if setup.facts.caps_scores and setup.is_training else 0  # the tanh's result
-    total = _elements(setup) * per_token
-    formula = f"{setup.target.tokens:,} tokens x {setup.facts.vocab:,} x {per_token} B"
-    return Term("logits", int(total), 0, formula, "head output and its fp32 copy (transformers ForCausalLMLoss)")
+    return _term(setup, "logits", per_token, "output of the head")
 
 
-def loss_backward(setup: Setup) -> Term:
-    """Log-probabilities, and the gradient of the logits, beside the logits."""
-    width = 4 if _is_widened(setup) else setup.compute_bytes
-    per_token = 4 if setup.is_compiled else (2 + setup.shifts_logits) * width
-    total = _elements(setup) * per_token
-    formula = f"{setup.target.tokens:,} tokens x {setup.facts.vocab:,} x {per_token} B"
-    return Term(
-        "loss temporaries", int(total), 0, formula, "cross_entropy keeps log_softmax; its backward makes a gradient"
+def widened_logits(setup: Setup) -> Term:
+    """The loss reads 16-bit logits in fp32: a second tensor, which a compiler makes on the way."""
+    is_copied = setup.compute_bytes == 2 and _is_widened(setup) and not setup.is_compiled
+    return _term(
+        setup, "fp32 copy of the logits", 4 if is_copied else 0, "transformers ForCausalLMLoss: logits.float()"
     )
+
+
+def log_probabilities(setup: Setup) -> Term:
+    """What the loss's forward pass makes and keeps; a compiler makes it while it reduces."""
+    per_token = 0 if setup.is_compiled else (1 + setup.shifts_logits) * _width(setup)
+    source = "cross_entropy keeps log_softmax (derivatives.yaml: nll_loss, _log_softmax)"
+    return _term(setup, "log-probabilities", per_token, source)
+
+
+def logit_gradient(setup: Setup) -> Term:
+    """What the loss's backward pass makes."""
+    per_token = 4 if setup.is_compiled else _width(setup)
+    return _term(setup, "gradient of the logits", per_token, "_log_softmax_backward_data makes it whole")
+
+
+def _term(setup: Setup, name: str, per_token: int, source: str) -> Term:
+    total = int(_elements(setup) * per_token)
+    chunks = f" / {_CHUNKS} chunks" if setup.loss_impl == "chunked" else ""
+    formula = f"{setup.target.tokens:,} tokens x {setup.facts.vocab:,} x {per_token} B{chunks}"
+    return Term(name, total, 0, formula, source)
+
+
+def _width(setup: Setup) -> int:
+    return 4 if _is_widened(setup) else setup.compute_bytes
 
 
 def _is_widened(setup: Setup) -> bool:

@@ -19,6 +19,13 @@ section 3: 0.127 bit) or one fp32 scale per block, int4 with 16-bit scale and ze
 one byte per 32 (OCP MX)."""
 
 
+PAIRED = ("dpo", "orpo", "reward")
+"""Objectives whose loss compares two answers (trl: one forward pass over both)."""
+WITH_REFERENCE = ("dpo", "kto", "ppo")
+"""Objectives that compare with a frozen copy; adapters are switched off instead (trl, peft). GRPO's is off in trl."""
+ONLINE = ("ppo", "grpo")
+"""Objectives that learn from what the model generates between the steps."""
+
 ADAPTERS = ("lora", "qlora", "adapter-v2", "other")
 """Methods that train something small beside frozen weights."""
 
@@ -54,6 +61,13 @@ class Setup:
     loss_impl: str
     kv_bytes: float
     has_foreach_step: bool
+    steps_alone: bool  # the optimizer updates one parameter after the other
+    has_bucket_views: bool  # DDP's gradients are views of its buckets
+    has_ema: bool
+    is_dora: bool
+    trained_layers: int  # the last ones, where the method is to freeze the rest
+    objective: str
+    has_reference: bool  # a frozen copy of the model that is trained
     shifts_logits: bool  # transformers copied logits to shift them, before its losses shifted the labels instead
     adapter_copy: int  # bytes per element of a LoRA target's input: a dropout's result and mask, 0 where it is shared
     keeps_scores: bool  # torch before 1.11 kept the input of log_softmax beside its result (pytorch#65242)
@@ -65,6 +79,7 @@ class Setup:
     repeats_keys: bool  # keys and values are written out once per query head (transformers' repeat_kv)
     keeps_quantized_inputs: bool  # bitsandbytes kept the input of a 4-bit matmul before 0.43.2
     stores_fp8: bool  # frozen weights, or they are 16-bit ones that are multiplied in fp8
+    keeps_fp8: bool  # matmuls keep their inputs in fp8 (TransformerEngine), or in 16 bits (torchao's Float8Linear)
     keeps_gradients: bool  # of the step before, through the forward pass
     loads_whole: bool  # the model is put on the device before it is sharded
     whole_gradients: bool  # FSDP accumulates them unreduced, of all that is in a unit with something trained
@@ -102,6 +117,11 @@ class Setup:
         return 4 if self.precision == "fp32" else 2
 
     @property
+    def input_bytes(self) -> int:
+        """Bytes of one element of what a matmul keeps of its input, where nothing else keeps it."""
+        return 1 if self.keeps_fp8 else self.compute_bytes
+
+    @property
     def residual_bytes(self) -> int:
         """Bytes of one element of the residual stream: autocast keeps sums and norms in fp32."""
         return 4 if self.precision == "fp32" or (self.is_amp and not self.is_gathered) else 2
@@ -125,9 +145,14 @@ class Setup:
         return self.precision.endswith("-master")
 
     @property
+    def samples(self) -> int:
+        """Sequences of one forward pass: preference losses read two answers to each prompt."""
+        return self.micro_batch * (2 if self.objective in PAIRED else 1)
+
+    @property
     def tokens(self) -> int:
         """Tokens of one micro-batch on one device."""
-        return self.micro_batch * max(self.seq_len // self.cp, 1)
+        return self.samples * max(self.seq_len // self.cp, 1)
 
     @property
     def target(self) -> Setup:
@@ -170,7 +195,26 @@ class Setup:
             attention = 2 * (facts.hidden + facts.q_width) + 2 * (facts.hidden + facts.kv_width)
             ffn = facts.moe_ffn * facts.experts if facts.experts else facts.ffn
             attention += (3 if facts.is_gated else 2) * (facts.hidden + ffn)
-        return self.lora_rank * attention * self.stage_layers // self.tp
+        return (self.lora_rank * attention + self.dora_magnitudes) * self.stage_layers // self.tp
+
+    @property
+    def dora_magnitudes(self) -> int:
+        """Widths of what the adapted matrices of one layer give: DoRA learns a magnitude for each output."""
+        return self.adapted_outputs if self.is_dora else 0
+
+    @property
+    def adapted_outputs(self) -> int:
+        """Outputs of the matrices of one layer that have adapters."""
+        facts = self.facts
+        if self.lora_targets != "all-linear":
+            return facts.q_width + facts.kv_width
+        ffn = facts.moe_ffn * facts.experts if facts.experts else facts.ffn
+        return 2 * facts.hidden + facts.q_width + 2 * facts.kv_width + (2 if facts.is_gated else 1) * ffn
+
+    @property
+    def head_only(self) -> int:
+        """What is trained on top of frozen layers: a classifier's weights and biases (of two classes)."""
+        return 2 * self.facts.hidden
 
     @property
     def is_frozen(self) -> bool:
@@ -193,5 +237,5 @@ class Setup:
         if self.method == "full":
             return max(self.device_params - self.facts.frozen, 0)
         if self.method == "freeze":
-            return 2 * self.facts.hidden
+            return min(self.trained_layers, self.stage_layers) * self.facts.layer_params // self.tp + self.head_only
         return self.lora_params if self.method in ("lora", "qlora") else self.facts.params // 1000

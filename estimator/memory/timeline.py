@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from estimator.memory import activations, collectives, generation, images, local, loss, runtime, weights
-from estimator.memory.setup import Setup
+from estimator.memory import activations, beside, collectives, generation, images, local, loss, runtime, weights
+from estimator.memory.setup import ONLINE, WITH_REFERENCE, Setup
 from estimator.report import Moment, Term
 
 
@@ -28,24 +28,38 @@ def peak(moments: tuple[Moment, ...]) -> Moment:
 
 def _training(setup: Setup) -> list[tuple[str, list[Term]]]:
     model, state, scratch = weights.weights(setup), weights.optimizer_state(setup), runtime.workspace(setup)
-    at_rest = [model, state, scratch]
+    at_rest = [model, state, scratch, *beside.held(setup)]
     held = [*at_rest, collectives.buckets(setup)]
     grads, added = weights.gradients(setup), weights.accumulating_gradients(setup)
     is_early = setup.keeps_gradients or setup.grad_accum > 1 or setup.whole_gradients
     kept, working = _activation_terms(setup)
+    cached, recorded = weights.autocast_copies(setup, is_cached=True), weights.autocast_copies(setup, is_cached=False)
     fetched, quantised = collectives.gathered(setup), generation.dequantized(setup)
-    logits = loss.logits(setup)
+    read = [loss.logits(setup), loss.widened_logits(setup)]
+    log_probabilities = loss.log_probabilities(setup)
     scattered, root = (collectives.unsharded_gradients(setup, is_last=is_last) for is_last in (False, True))
     forward = [*held, *([added] if is_early else []), kept, fetched, quantised]
+    passing = generation.forward_working_set(setup)
     return [
         ("model load", [model, collectives.unsharded_weights(setup), scratch]),
-        ("forward end", [*forward, logits]),
-        ("loss backward", [*forward, logits, loss.loss_backward(setup)]),
-        ("deepest backward", [*forward, working, scattered]),
+        *_rollout(setup, [*at_rest, fetched, quantised]),
+        ("forward end", [*forward, cached, *read]),
+        ("loss forward", [*forward, cached, *read, log_probabilities]),
+        *([("reference forward", [*forward, recorded, *read, passing])] if setup.objective in WITH_REFERENCE else []),
+        ("loss backward", [*forward, recorded, *read, log_probabilities, loss.logit_gradient(setup)]),
+        ("deepest backward", [*forward, recorded, working, scattered]),
         ("backward end", [*held, added, working, fetched, quantised, root, weights.tied_gradient(setup)]),
         ("optimizer step", [*held, grads, weights.step_temporaries(setup)]),
-        ("evaluation", [*at_rest, fetched, quantised, generation.forward_working_set(setup), logits]),
+        ("evaluation", [*at_rest, fetched, quantised, passing, *read]),
     ]
+
+
+def _rollout(setup: Setup, held: list[Term]) -> list[tuple[str, list[Term]]]:
+    """Answers that the model generates to learn from them; an engine beside it takes its share of the card instead."""
+    if setup.objective not in ONLINE:
+        return []
+    words = [generation.kv_cache(setup), generation.forward_working_set(setup), generation.last_logits(setup)]
+    return [("rollout", [*held, *words])]
 
 
 def _inference(setup: Setup) -> list[tuple[str, list[Term]]]:
@@ -61,7 +75,8 @@ def _inference(setup: Setup) -> list[tuple[str, list[Term]]]:
 
 def _training_on_images(setup: Setup) -> list[tuple[str, list[Term]]]:
     model, state, scratch = weights.weights(setup), weights.optimizer_state(setup), runtime.workspace(setup)
-    held, grads = [model, state, scratch, collectives.buckets(setup)], weights.gradients(setup)
+    held = [model, state, scratch, collectives.buckets(setup), *beside.held(setup)]
+    grads = weights.gradients(setup)
     kept, read = images.kept(setup), images.outputs(setup)
     forward = [
         *held,
@@ -77,6 +92,7 @@ def _training_on_images(setup: Setup) -> list[tuple[str, list[Term]]]:
         ("deepest backward", [*forward, images.working(setup)]),
         ("backward end", [*held, grads, images.passing(setup)]),
         ("optimizer step", [*held, grads, weights.step_temporaries(setup)]),
+        ("evaluation", [model, state, scratch, images.passing(setup), read]),
     ]
 
 
@@ -87,7 +103,8 @@ def _images_alone(setup: Setup) -> list[tuple[str, list[Term]]]:
 
 def _training_locally(setup: Setup) -> list[tuple[str, list[Term]]]:
     model, state, scratch = weights.weights(setup), weights.optimizer_state(setup), runtime.workspace(setup)
-    held, grads = [model, state, scratch, collectives.buckets(setup)], weights.gradients(setup)
+    held = [model, state, scratch, collectives.buckets(setup), *beside.held(setup)]
+    grads = weights.gradients(setup)
     is_early = setup.keeps_gradients or setup.grad_accum > 1
     forward = [*held, *([grads] if is_early else []), local.kept(setup), local.weight_copies(setup),
                collectives.gathered(setup)]  # fmt: skip
@@ -99,6 +116,7 @@ def _training_locally(setup: Setup) -> list[tuple[str, list[Term]]]:
         ("deepest backward", [*forward, local.working(setup)]),
         ("backward end", [*held, grads, local.passing(setup)]),
         ("optimizer step", [*held, grads, weights.step_temporaries(setup)]),
+        ("evaluation", [model, state, scratch, local.passing(setup), read]),
     ]
 
 
@@ -109,15 +127,7 @@ def _locally_alone(setup: Setup) -> list[tuple[str, list[Term]]]:
 
 def _activation_terms(setup: Setup) -> tuple[Term, Term]:
     found = activations.saved(setup)
-    cast = _autocast_copies(setup)
-    kept = Term("saved activations", int(found.kept + cast), int(found.kept_floor), found.formula, activations.SOURCE)
+    kept = Term("saved activations", int(found.kept), int(found.kept_floor), found.formula, activations.SOURCE)
     name = "recomputed layer" if setup.checkpointing != "none" else "layer being differentiated"
     working = Term(name, int(found.working), int(found.working_floor), "one layer's intermediates", activations.SOURCE)
     return kept, working
-
-
-def _autocast_copies(setup: Setup) -> float:
-    """Autocast keeps a 16-bit copy of each fp32 matmul weight, the head's among them, until its backward has run."""
-    if not setup.is_amp or setup.is_gathered or setup.quantized_bytes is not None:
-        return 0.0
-    return 2.0 * (setup.block_params + setup.head_params)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +15,7 @@ from analyzer.api import Argument, CallSite, Known, Ref, Unseen
 from analyzer.api import Origin as Place
 from estimator.resolve import rows
 from estimator.sourced import Origin, Sourced, Unknown
-from estimator.vocabulary import word_for_field
+from estimator.vocabulary import implied, word_for_field
 
 DTYPE_FACTS = frozenset({"weights_dtype", "compute_dtype"})
 PLAIN_FACTS = frozenset({"momentum", "new_tokens", "deepspeed_config", "is_trained"})
@@ -120,6 +120,8 @@ def _apply(site: CallSite, row: Mapping[str, Any], facts: Facts) -> None:
         facts.add(name, Sourced(said, place), int(row.get("rank", 0)))
     for rule in row.get("arguments", ()):
         values = _argument(site, rule)
+        for also, value in _implied(site, rule):
+            facts.add(also, value)
         if rule.get("is_each_call"):
             if values:
                 facts.spoken.add(rule["field"])
@@ -132,6 +134,14 @@ def _apply(site: CallSite, row: Mapping[str, Any], facts: Facts) -> None:
             is_default = value.origin.text.startswith("default of ")
             rank = rule["default_rank"] if is_default and "default_rank" in rule else rule.get("rank", 0)
             facts.add(rule["field"], value, int(rank))
+
+
+def _implied(site: CallSite, rule: Mapping[str, Any]) -> Iterator[tuple[str, Sourced[Any]]]:
+    """What the spelling of an argument says beside its field (``optim="adamw_torch_fused"``)."""
+    given = next((site.arguments[name] for name in rule["names"] if name in site.arguments), ())
+    for item in given:
+        if isinstance(item, Known) and (also := implied(rule["field"], item.value)) is not None:
+            yield also[0], Sourced(also[1], to_origin(item.origin))
 
 
 def _is_shuffled(site: CallSite) -> bool:

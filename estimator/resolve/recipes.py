@@ -23,7 +23,7 @@ from estimator.resolve.configfiles import deepspeed_facts
 from estimator.resolve.hydra import resolved
 from estimator.resolve.registries import CALLEE, configuration
 from estimator.sourced import Origin, Sourced, Unknown
-from estimator.vocabulary import word_for_field
+from estimator.vocabulary import implied, word_for_field
 
 SUFFIXES = (".yaml", ".yml", ".json", ".toml")
 _CONFIG_OPTIONS = ("--config", "--config-file", "--job.config-file", "--job.config_file", "-c")
@@ -327,6 +327,8 @@ def _combined(
         word = word_for_field(name)
         if word is not None and word.name == name and name not in {"sharding", "lora_targets"}:
             yield name, _worded(name, sourced)
+            if (also := implied(name, sourced.value)) is not None and also[0] not in facts:
+                yield also[0], Sourced(also[1], sourced.origin)
     yield from _precision(facts, engine)
     yield from _method(facts)
     yield from _sharding(recipe, facts, engine)

@@ -20,7 +20,8 @@ from estimator.sourced import Origin, Sourced, Unknown
 DECLARED = "transformers.HfArgumentParser.declared"  # the analyzer's name for what parsed dataclasses declare
 _DIRECT = ("grad_accum", "seq_len", "optimizer", "quantization", "lora_rank", "lora_targets", "grad_checkpointing",
            "attention", "compile", "sharding", "offload", "max_context", "image_size",
-           "splits_batch", "tp_degree", "cp_degree", "sp_degree")  # fmt: skip
+           "splits_batch", "tp_degree", "cp_degree", "sp_degree", "optimizer_impl", "bucket_view", "ema", "dora",
+           "objective", "packing")  # fmt: skip
 _COMPUTE = {
     ("fp32", "bf16"): "amp-bf16",
     ("fp32", "fp16"): "amp-fp16",

@@ -47,7 +47,9 @@ CONTRACT = closed(
     reserved_gib=or_null(INTERVAL),
     moment=or_null(TEXT),
     terms=list_of(closed(name=TEXT, gib=GIB, floor_gib=GIB, formula=TEXT, source=TEXT)),
-    timeline=list_of(closed(name=TEXT, gib=GIB, terms=list_of(closed(name=TEXT, gib=GIB)))),
+    timeline=list_of(
+        closed(name=TEXT, gib=GIB, terms=list_of(closed(name=TEXT, gib=GIB, floor_gib=GIB, formula=TEXT, source=TEXT)))
+    ),
     inputs=list_of(closed(name=TEXT, value={"not": {"type": "null"}}, origin=TEXT)),
     unknowns=list_of(TEXT),
     suggestions=list_of(

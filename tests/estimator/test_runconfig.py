@@ -52,7 +52,7 @@ def test_measured_rows_round_trip_and_fit_the_schema(measured_rows: list[dict[st
         ("precision", "bf16", "pure-bf16"),
         ("precision", "AMP_BF16", "amp-bf16"),
         ("dtype", "float32", "fp32"),
-        ("optimizer", "adamw_torch_fused", "adamw"),
+        ("optimizer", "adamw_bnb_8bit", "adamw-8bit"),
         ("optim", "paged_adamw_8bit", "adamw-8bit-paged"),
         ("grad_checkpointing", "true", "full"),
         ("gradient_checkpointing", True, "full"),
