@@ -209,6 +209,10 @@ def test_a_document_that_is_too_large_is_refused() -> None:
         ("base_model: gpt2\nmicro_batch_size: 1\nsequence_len: 256\nbf16: true\ndatasets: [{path: a}]\n", True),
         (
             "base_model: gpt2\nmicro_batch_size: 1\nsequence_len: 256\nbf16: true\ndatasets: [{path: a}]\nrl: dpo\n",
+            True,
+        ),
+        (
+            "base_model: gpt2\nmicro_batch_size: 1\nsequence_len: 256\nbf16: true\ndatasets: [{path: a}]\nrl: grpo\n",
             False,
         ),
         (
@@ -222,7 +226,7 @@ def test_a_job_that_holds_models_which_are_not_counted_is_not_said_to_fit(text: 
     (launch,) = find(Tree({"job.slurm": job, "run.yaml": text}), ["job.slurm"]).launches
     assert launch.estimate is not None
     assert launch.estimate.verdict == ("fits" if is_counted else "borderline")
-    assert any("reference model" in reason for reason in launch.estimate.reasons) is not is_counted
+    assert any("what generates them" in reason for reason in launch.estimate.reasons) is not is_counted
 
 
 @pytest.mark.parametrize(
@@ -301,3 +305,67 @@ def test_accelerate_fsdp_reshards_or_not(value: str, sharding: str) -> None:
     text = f"distributed_type: FSDP\nnum_processes: 4\nfsdp_config:\n  fsdp_reshard_after_forward: {value}\n"
     run = _typed("accelerate launch --config_file fsdp.yaml train.py", fsdp=text)
     assert run["sharding"] == sharding
+
+
+MEGATRON = "torchrun pretrain_gpt.py --num-layers 24 --hidden-size 1024 --micro-batch-size 4 --seq-length 1024 --bf16"
+
+
+@pytest.mark.parametrize(
+    ("document", "expected"),
+    [
+        ("rl: dpo\npeft_use_dora: true\nadapter: lora\nsample_packing: false\n",
+         {"objective": "dpo", "dora": True, "packing": False}),
+        ("optimizer: adamw_torch\n", {"optimizer": "adamw", "optimizer_impl": "foreach", "objective": None}),
+        ("rl: simpo\n", {"objective": "orpo"}),
+    ],
+)  # fmt: skip
+def test_what_axolotl_says_beside_the_model(document: str, expected: dict[str, Any]) -> None:
+    text = f"base_model: gpt2\nmicro_batch_size: 1\nsequence_len: 256\ndatasets: [{{path: a}}]\n{document}"
+    (launch,) = find(Tree({"job.sh": "axolotl train run.yaml\n", "run.yaml": text}), ["job.sh"]).launches
+    found = launch.run.to_document()
+    assert {name: found.get(name) for name in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ("--recompute-granularity selective", "core-attention"),
+        ("--recompute-activations", "core-attention"),
+        ("--recompute-granularity full --recompute-method uniform", "full"),
+        ("", "none"),
+    ],
+)
+def test_megatron_selective_is_the_core_attention(options: str, expected: str) -> None:
+    (launch,) = find(Tree({"job.sh": f"{MEGATRON} {options}\n"}), ["job.sh"]).launches
+    assert launch.run.grad_checkpointing.value == expected
+
+
+SCRIPT = """
+import torch
+from transformers import AutoModelForCausalLM
+from timm.utils import ModelEmaV2
+from torch.nn.parallel import DistributedDataParallel
+model = AutoModelForCausalLM.from_pretrained("gpt2")
+ema = ModelEmaV2(model)
+model = DistributedDataParallel(model, gradient_as_bucket_view=True)
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+for batch in torch.utils.data.DataLoader([], batch_size=8):
+    model(**batch).loss.backward()
+    optimizer.step()
+"""
+
+
+def test_what_a_script_says_beside_the_model() -> None:
+    tree = Tree({"job.sh": "torchrun --nproc-per-node 8 train.py\n", "train.py": SCRIPT})
+    (launch,) = find(tree, ["job.sh"]).launches
+    found = launch.run.to_document()
+    assert (found["ema"], found["bucket_view"], found["optimizer_impl"]) == (True, True, "fused")
+
+
+def test_a_trainer_of_preferences_says_so() -> None:
+    script = (
+        "from trl import DPOTrainer, DPOConfig\n"
+        "t = DPOTrainer(model='gpt2', args=DPOConfig(per_device_train_batch_size=2))\nt.train()\n"
+    )
+    (launch,) = find(Tree({"job.sh": "python train.py\n", "train.py": script}), ["job.sh"]).launches
+    assert launch.run.objective.value == "dpo"
