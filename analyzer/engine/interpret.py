@@ -8,15 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from analyzer.engine.functions import Functions
-from analyzer.engine.machine import Args, Frame, unseen
+from analyzer.engine.imports import Imports
+from analyzer.engine.machine import Args, Frame
 from analyzer.engine.narrowing import narrow
 from analyzer.engine.optim_events import NotCalled
 from analyzer.engine.state import State
 from analyzer.engine.trace import start
 from analyzer.engine.typing import is_driver
-from analyzer.engine.values import Class, External, Func, Method, ObjectId, PyModule, Ref, Value, const, union
-from analyzer.knowledge.homes import public_name
+from analyzer.engine.values import Class, External, Func, Method, ObjectId, Ref, Value, const, union
 from analyzer.records import replace
 from analyzer.syntax import ir
 from analyzer.syntax.scope import dotted
@@ -24,7 +23,7 @@ from analyzer.syntax.scope import dotted
 _EXITS = {"exit", "quit", "sys.exit", "os._exit"}
 
 
-class Interpreter(Functions):
+class Interpreter(Imports):
     """Run blocks of statements."""
 
     def run(self, block: ir.Block, state: State | None) -> State | None:
@@ -119,69 +118,6 @@ class Interpreter(Functions):
         end.set((self.frame.scope, node.name), defined)
         return end
 
-    def import_(self, node: ir.Import, state: State) -> State:
-        for name, bound in node.names:
-            found = None if is_library(name) else self.project.resolve(name, self.frame.path, 0)
-            scope = self.load_module(found, state) if found else None
-            if scope is not None and found is not None:
-                value: Value = PyModule(found, scope) if bound else self.package_of(name, state)
-            else:
-                value = External(name if bound else name.partition(".")[0])
-            state.set((self.frame.scope, bound or name.partition(".")[0]), value)
-        return state
-
-    def package_of(self, name: str, state: State) -> PyModule:
-        """What ``import a.b.c`` binds: the package ``a``, with ``b`` in it and ``c`` in that; a folder without an
-        ``__init__`` is a package too."""
-        first, *rest = name.split(".")
-        whole = inner = self.package(first, state)
-        for part in rest:
-            first = f"{first}.{part}"
-            held = self.package(first, state)
-            state.set((inner.scope, part), held)
-            inner = held
-        return whole
-
-    def package(self, name: str, state: State) -> PyModule:
-        path = self.project.resolve(name, self.frame.path, 0)
-        scope = self.load_module(path, state) if path else None
-        if path is None or scope is None:
-            return PyModule(name, self.new_scope(("namespace", name), None))
-        return PyModule(path, scope)
-
-    def import_from(self, node: ir.ImportFrom, state: State) -> State:
-        is_known = not node.level and is_library(node.module)
-        found = None if is_known else self.project.resolve(node.module, self.frame.path, node.level)
-        scope = self.load_module(found, state) if found else None
-        for name, bound in node.names:
-            value: Value | None = state.get((scope, name)) if scope is not None else None
-            if name == "*":
-                self.import_all(scope, state)
-                continue
-            if value is None:
-                dotted_name = f"{node.module}.{name}" if node.module else name
-                inner = None if is_known else self.project.resolve(dotted_name, self.frame.path, node.level)
-                inner_scope = self.load_module(inner, state) if inner else None
-                if inner is not None and inner_scope is not None:
-                    value = PyModule(inner, inner_scope)
-            fallback = External(public_name(f"{node.module}.{name}")) if not found else None
-            state.set(
-                (self.frame.scope, bound), value or fallback or unseen(f"`{name}` of {found}", self.site(node.at))
-            )
-        return state
-
-    def import_all(self, scope: ObjectId | None, state: State) -> None:
-        """``from … import *``: the public names, and not the ``__name__`` of another file. A file that cannot be read
-        (its syntax, its place) may bring what all name so."""
-        if scope is not None:
-            for field, held in state.fields(scope):
-                if not field.startswith("_"):
-                    state.set((self.frame.scope, field), held)
-            return
-        for field, full in _EVERYBODY.items():
-            if state.get((self.frame.scope, field)) is None:
-                state.set((self.frame.scope, field), External(full))
-
 
 def owned(value: Value, cls: Class, scope: ObjectId) -> Value:
     """Methods know their class (for ``super``) and see the scope around it, not the class body."""
@@ -190,15 +126,6 @@ def owned(value: Value, cls: Class, scope: ObjectId) -> Value:
     )
 
 
-def is_library(name: str) -> bool:
-    """Whether an absolute import means PyTorch even where the tree under analysis is PyTorch's own: the tables know it
-    better than its code tells, and that code is not read to be left aside."""
-    return name.partition(".")[0] == "torch"
-
-
-_EVERYBODY = {
-    "torch": "torch", "nn": "torch.nn", "F": "torch.nn.functional", "optim": "torch.optim", "np": "numpy",
-}  # fmt: skip
 _I = Interpreter
 _TABLE: dict[type, Callable[[Any, Any, State], State | None]] = {
     ir.Evaluate: _I.evaluate_only,

@@ -89,7 +89,7 @@ class Lookups(Uses):
         if isinstance(case, PyModule):
             if attr == "__dict__":
                 return case
-            found = state.get((case.scope, attr))
+            found = self.member_of(case.scope, attr, state)
             return found or unseen(f"`{attr}` of {case.path}", self.site(at))
         if isinstance(case, Class):
             return self.class_attribute(case, attr, state) or Method(case, attr)
@@ -210,7 +210,7 @@ class Lookups(Uses):
         if not isinstance(index, Const) or not isinstance(index.value, str) or not index.value.isidentifier():
             return None
         if isinstance(case, PyModule):
-            return state.get((case.scope, index.value))
+            return self.member_of(case.scope, index.value, state)
         module, _, last = case.name.rpartition(".")
         return External(public_name(f"{module}.{index.value}"), trace=case.trace) if last == "__dict__" else None
 

@@ -2,7 +2,7 @@
 
 `Machine` knows the context. The parts build on it in this order, each adding one kind of construct: `Lookups`,
 `Operations`, `Containers`, `Expressions` (evaluate.py); `Effects`, `Rows`, `Forwards`, `Calls`; `Assignments`,
-`Control`, `Functions`, `Interpreter`.
+`Control`, `Functions`, `Imports`, `Interpreter`.
 """
 
 from __future__ import annotations
@@ -78,6 +78,19 @@ class Frame:
     """The functions it defines."""
 
 
+@dataclass(frozen=True, slots=True)
+class Later:
+    """An import of one name that was postponed: ``from module import name`` in a file, or, without a name,
+    ``import module as bound``."""
+
+    path: str
+    module: str
+    level: int
+    name: str
+    at: int
+    bound: str | None = None
+
+
 class Machine(ABC):
     """The context of an interpretation."""
 
@@ -95,6 +108,10 @@ class Machine(ABC):
         self.parents: dict[ObjectId, ObjectId | None] = {}
         self.modules: dict[str, ObjectId] = {}
         self.events: list[Event] = []
+        self.early: list[Event] = []
+        """What postponed imports did: it comes before all else."""
+        self.later: dict[ObjectId, dict[str, Later]] = {}
+        """The imports of a scope that wait for somebody who wants what they bind."""
         self.loops: tuple[Loop, ...] = ()
         self.guards: tuple[Guard, ...] = ()
         self.calls: tuple[Site, ...] = ()
@@ -273,6 +290,15 @@ class Machine(ABC):
 
     @abstractmethod
     def load_module(self, path: str, state: State) -> ObjectId | None: ...
+
+    @abstractmethod
+    def imported(self, scope: ObjectId, name: str, state: State) -> Value | None:
+        """What a postponed import of a scope binds to a name, if there is one."""
+
+    def member_of(self, scope: ObjectId, name: str, state: State) -> Value | None:
+        """A name of a module."""
+        value = state.get((scope, name))
+        return self.imported(scope, name, state) if value is None and scope in self.later else value
 
     @abstractmethod
     def assign(self, target: ir.Expr, value: Value, state: State, at: int) -> None: ...

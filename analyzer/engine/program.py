@@ -57,6 +57,7 @@ class Program(Interpreter):
     def run_target(self, path: str) -> None:
         """Interpret one file and everything it reaches."""
         self.run_rest(path, self.run_main(path))
+        self.events[:0] = self.early
         self.is_over = True
 
     def forget(self) -> None:

@@ -6,15 +6,17 @@ the lowering has noted; only where something is missing are the calls looked up 
 
 from __future__ import annotations
 
+import builtins
 import re
 from collections.abc import Collection, Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from analyzer.engine.data_events import Drawn
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Site
 from analyzer.syntax import ir
-from analyzer.syntax.scope import dotted, walk
+from analyzer.syntax.scope import dotted, is_for_types, walk
 
 TORCH_DRAWS = frozenset(
     f"torch.{name}"
@@ -35,6 +37,7 @@ _ORDERS = frozenset({"shuffle", "permutation", "permuted", "sample", "choice"})
 _FEW_STATEMENTS = 3
 _MORE_STATEMENTS = 6
 _DEEP = 3
+_BUILTINS = frozenset(vars(builtins))
 _UNSEEDS = re.compile(rb"\bseed\(\s*\)")
 _CLOCKED = frozenset({"numpy.random.seed", "random.seed"})
 RESTORES = "<restores>"
@@ -115,16 +118,25 @@ def _add(program: Program, full: str, path: str, found: Randomness) -> None:
         found.is_uncertain |= program.project.resolve(module.lstrip("."), path, level) is None
 
 
-def meanings(program: Program, unit: ir.Unit, depth: int = 0) -> dict[str, str]:
-    """The names of `imported`, and those that ``from module import *`` brings out of a module of the tree."""
+def meanings(program: Program, unit: ir.Unit) -> dict[str, str]:
+    """The names of `imported`, and those of what the file calls that ``from module import *`` brings out of a module of
+    the tree."""
+    called = {name.partition(".")[0] for name, how in unit.uses.items() if "()" in how}
+    return _meanings(program, unit, called - _BUILTINS, 0)
+
+
+def _meanings(program: Program, unit: ir.Unit, called: AbstractSet[str], depth: int) -> dict[str, str]:
     names = imported(unit)
     if names.pop("*", None) is None:
         return names
     for node in _statements(unit.body):
+        wanted = called - names.keys()
+        if not wanted:  # the files that a package gathers so may be thousands
+            break
         if isinstance(node, ir.ImportFrom) and any(name == "*" for name, _ in node.names):
             path = program.project.resolve(node.module, unit.path, node.level)
             other = program.unit(path) if path is not None and depth < _DEEP else None
-            names = {**meanings(program, other, depth + 1), **names} if other is not None else names
+            names = {**_meanings(program, other, wanted, depth + 1), **names} if other is not None else names
     return names
 
 
@@ -142,12 +154,12 @@ def imported(unit: ir.Unit) -> dict[str, str]:
 
 
 def _statements(block: ir.Block) -> Iterator[ir.Stmt]:
-    """Every statement, expressions left alone."""
+    """Every statement that runs, expressions left alone."""
     work: list[ir.Stmt] = list(block)
     while work:
         node = work.pop()
         yield node
-        for name in ("body", "orelse", "final"):
+        for name in ("orelse",) if is_for_types(node) else ("body", "orelse", "final"):
             work.extend(getattr(node, name, ()))
         if isinstance(node, ir.Try):
             work.extend(each for handler in node.handlers for each in handler.body)

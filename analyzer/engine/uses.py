@@ -39,13 +39,15 @@ class Uses(Machine):
     def lookup(self, name: str, state: State) -> Value | None:
         """What a variable holds, found from the innermost scope outwards."""
         scope: ObjectId | None = self.frames[-1].scope
-        held, below, parents = state.held, state.base.by_object, self.parents
+        held, below, parents, later = state.held, state.base.by_object, self.parents, self.later
         while scope is not None:  # `State.get`, written out: names are what a program has most of
             fields = held.get(scope)
             value = fields.get(name) if fields is not None else None
             if value is None:
                 fields = below.get(scope)
                 value = fields.get(name) if fields is not None else None
+            if value is None and scope in later:
+                value = self.imported(scope, name, state)
             if value is not None:
                 return value
             scope = parents.get(scope)
@@ -182,7 +184,7 @@ class Uses(Machine):
         """An attribute, without running anything."""
         for case in value.cases:
             if isinstance(case, PyModule):
-                return state.get((case.scope, attr))
+                return self.member_of(case.scope, attr, state)
             if isinstance(case, Class):
                 return self.class_attribute(case, attr, state)
             if isinstance(case, Ref):

@@ -190,6 +190,11 @@ def target_names(target: ir.Expr) -> Iterator[str]:
         yield from target_names(target.value)
 
 
+def is_for_types(node: object) -> bool:
+    """``if TYPE_CHECKING:``, whose body no program runs."""
+    return isinstance(node, ir.If) and dotted(node.test) in {"TYPE_CHECKING", "typing.TYPE_CHECKING"}
+
+
 def dotted(node: ir.Expr) -> str | None:
     """``a`` or ``self.a`` as text, where the expression is a plain chain of names."""
     if isinstance(node, ir.Name):

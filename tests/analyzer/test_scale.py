@@ -9,7 +9,11 @@ from typing import Any
 import pytest
 
 from analyzer.api import Options, analyze, analyze_each
+from analyzer.engine.events import Forward
 from analyzer.engine.program import Program
+from analyzer.engine.sources import Sources
+from analyzer.knowledge.schema import knowledge
+from analyzer.project import Project
 from benchmarks.part_analysis import Corpus
 
 TRAINS = b"""
@@ -58,3 +62,41 @@ def test_absolute_imports_of_torch_mean_its_tables_in_its_own_tree_too() -> None
     [(_, report)] = analyze_each(files, ["train.py"], Options(), ["train.py"], reads)
     assert "PF201" in {item.rule for item in report.findings}
     assert not reads & PYTORCH.keys()
+
+
+PACKAGE = {
+    "package/__init__.py": b"from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from .models import *\n"
+    b"    from .nets import Net, Other\n",
+    "package/models/__init__.py": b"from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from .one import *\n"
+    b"    from .two import *\n",
+    "package/models/one.py": b"import torch\nclass One(torch.nn.Module):\n    pass\n",
+    "package/models/two.py": b"import torch\nclass Two(torch.nn.Module):\n    pass\n",
+    "package/nets.py": b"import torch\nfrom .models.one import One\nclass Net(torch.nn.Module):\n    pass\n",
+}
+EVALUATES = b"""
+import package
+from package import {name}
+
+
+def run(net: {name}, loader):
+    return sum(net(x).sum().item() for x in loader)
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "reads"),
+    [
+        ("Net", {"package/nets.py", "package/models/one.py"}),
+        ("Two", {"package/models/__init__.py", "package/models/one.py", "package/models/two.py"}),
+        ("missing", {"package/models/__init__.py", "package/models/one.py", "package/models/two.py"}),
+    ],
+)
+def test_imports_for_type_checkers_are_followed_as_far_as_somebody_asks(name: str, reads: set[str]) -> None:
+    """Names are looked for in the files that say them; nothing else of the package is looked into."""
+    source = EVALUATES.replace(b"{name}", name.encode())
+    sources = Sources(Project(Corpus({**PACKAGE, "eval.py": source})))
+    program = Program(sources.project, knowledge(), sources)
+    program.run_target("eval.py")
+    forwards = list(program.of(Forward))
+    assert len(forwards) == (0 if name == "missing" else 1)
+    assert set(sources.project.touched) - {"eval.py", "package/__init__.py"} == reads
