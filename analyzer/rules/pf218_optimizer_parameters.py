@@ -10,7 +10,7 @@ from analyzer.engine.trace import Gap, Site, start
 from analyzer.engine.values import MAX_ROOTS, ObjectId
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
-from analyzer.rules.iteration import in_one_iteration, nest_of
+from analyzer.rules.iteration import extra_guards, in_one_iteration, nest_of
 from analyzer.syntax import ir
 from analyzer.syntax.scope import dotted, walk
 
@@ -38,7 +38,8 @@ class OptimizerParameters(Rule):
     When the new layer gets an optimizer of its own or is added with ``add_param_group``; when the optimizer is built
     anew; when one of several optimizers is meant for other losses of the same loop; when code that was not seen may
     connect the modules. A module that no optimizer holds may be frozen, in evaluation mode, pretrained, or of the same
-    class as one that is trained (a target or teacher network follows it).
+    class as one that is trained (a target or teacher network follows it). What no optimizer
+    holds is a note: it is often meant (noise that is optimised through a network, a loss with weights of its own).
 
     ## Fix safety
     No automatic fix: the order of construction is the author's.
@@ -77,7 +78,7 @@ def _replaced(program: Program, report: Report, made: list[OptimizerMade]) -> No
             f"The optimizer was built before `{layer.name}` {{is}} replaced: it holds the parameters of the old layer, "
             "and the new one is never trained. Build the optimizer afterwards.",
             because=[holders[-1].trace, layer.layer, start(layer.site, "the layer is put in place here")],
-            gaps=[] if steps else [Gap.CONVENTION],
+            gaps=[Gap.CONVENTION] if not steps or extra_guards(layer, holders[-1]) else [],
         )
 
 
@@ -150,6 +151,7 @@ def _left_out(program: Program, report: Report, made: list[OptimizerMade]) -> No
             "freeze it.",
             because=[program.objects[module].trace, forward.trace, backward.trace, optimizer.trace],
             gaps=[Gap.UNSEEN if any(True for _ in program.of(Restored)) else Gap.CONVENTION],
+            severity=Severity.NOTE,
         )
 
 
@@ -173,6 +175,7 @@ def _is_trainable(program: Program, forward: Forward) -> bool:
     if (
         (obj.cls is None and not obj.name.startswith("torch.nn."))
         or obj.kind != "Module"
+        or "?" in obj.name  # ``getattr(nn, name)()`` may be a loss
         or obj.born in {"eval", "argument", "called", "unseen"}
     ):
         return False

@@ -18,6 +18,7 @@ from analyzer.engine.trace import Gap, Trace
 from analyzer.engine.words import words
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
+from analyzer.rules.offered import is_offered
 from analyzer.rules.sharding import is_made_up, is_sequential, is_whole
 from analyzer.syntax import ir
 
@@ -48,7 +49,8 @@ class MissingDistributedSharding(Rule):
     ## When it stays quiet
     With a sampler or batch sampler that may know the rank (the random ones of torch do not); for iterable datasets;
     where data is sliced, sharded or built by rank; for loaders that only evaluate (also those that draw in order), or
-    that only one rank builds; where Accelerate, Lightning or a trainer shards.
+    that only one rank builds; where Accelerate, Lightning or a trainer shards. A note for DeepSpeed's engine, which
+    often serves one process, and where several processes are an option that is off by default.
 
     ## Fix safety
     No automatic fix: the sampler also needs ``set_epoch`` where the epochs are counted.
@@ -74,6 +76,7 @@ class MissingDistributedSharding(Rule):
         wrapped = [event for event in known.distributed if event.how != "group"]
         several: Event = wrapped[-1] if wrapped else known.distributed[-1]
         is_engine = isinstance(several, Distributed) and several.how == "engine"
+        is_option = all(is_offered(program, event) for event in known.distributed)
         averages = [] if wrapped else _averages(program)
         several = averages[-1] if averages else several
         is_alone = is_engine and not mentions_rank(program)  # an engine also serves a single process
@@ -88,6 +91,7 @@ class MissingDistributedSharding(Rule):
                 "Every rank {does get} the whole dataset from this loader: nothing gives each process a part of its "
                 "own. Use a `DistributedSampler`.",
                 because=[several.trace, made.trace, why],
+                severity=Severity.NOTE if is_engine or is_option else None,
                 gaps=gaps
                 if (wrapped or averages) and not is_alone
                 else [*gaps, Gap.UNSEEN],  # a group may serve stages of a model
