@@ -44,7 +44,9 @@ class Binding(Control):
     def collected(self, node: ir.FunctionDef | ir.Lambda, args: Args, state: State) -> Value:
         """``**kwargs``: a dict of the keyword arguments that no parameter takes."""
         taken = {param.name for param in node.params}
-        ref = self.create(("**", node.at), node.at, "dict", "keyword arguments")
+        is_open = args.has_more or any(param.kind == "**" and param.name in args.keywords for param in node.params)
+        born = "argument" if is_open else ""  # a caller that was not seen may pass more
+        ref = self.create(("**", node.at), node.at, "dict", "keyword arguments", born=born)
         self.empty(ref, state)
         for name, value in args.keywords.items():
             if name not in taken:

@@ -263,14 +263,14 @@ def lacking(test: ir.Expr, op: str) -> str:
 
 
 def resets_counter(node: ir.If) -> bool:
-    """``if count >= n: …; count = 0``."""
+    """``if count >= n: …; count = 0``, ``if left == 0: …; left = n``."""
     if not isinstance(node.test, ir.Operation) or node.test.right is None:
         return False
     counters = {dotted(node.test.left), dotted(node.test.right)} - {None}
+    is_down = node.test.op in {"==", "<="} and isinstance(node.test.right, ir.Constant) and node.test.right.value == 0
     return any(
         isinstance(each, ir.Assign)
-        and isinstance(each.value, ir.Constant)
-        and each.value.value == 0
+        and (is_down or (isinstance(each.value, ir.Constant) and each.value.value == 0))
         and any(dotted(target) in counters for target in each.targets)
         for each in node.body
     )

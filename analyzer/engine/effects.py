@@ -238,6 +238,7 @@ class Effects(Expressions):
         return all(
             isinstance(case, Ref)
             and self.obj(case).kind == "dict"
+            and not self.obj(case).born
             and all(name.startswith("['") for name, _ in state.fields(case.obj) if name[:1] == "[")
             for case in value.cases
         )

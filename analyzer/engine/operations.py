@@ -7,7 +7,7 @@ from analyzer.engine.activations import shifted
 from analyzer.engine.devices import are_synthetic
 from analyzer.engine.graphs import carries, combine, device_of, roots_of, without_graph
 from analyzer.engine.lookups import Lookups
-from analyzer.engine.machine import CONTAINERS
+from analyzer.engine.machine import CONTAINERS, unseen
 from analyzer.engine.state import GRAD_OFF, State
 from analyzer.engine.trace import start
 from analyzer.engine.values import Const, Method, Ref, Scalar, Tensor, Tuple, Unknown, Value, const, truth, union
@@ -16,6 +16,7 @@ from analyzer.syntax import ir
 
 LENGTHS = frozenset({"length", "batches", "samples", "padded"})
 """Kinds of numbers that come from the length of something: they count batches or samples, not epochs."""
+_CONTAINERS = ("Sequential", "List", "Dict")
 _COMPARISONS = {"==", "!=", "<", "<=", ">", ">=", "in", "not in", "is", "is not"}
 
 
@@ -27,7 +28,7 @@ class Operations(Lookups):
         if expr.right is None:
             return self.unary(expr.op, left)
         if expr.op in {"and", "or"}:
-            known = truth(left)
+            known = True if self.is_layer(left) else truth(left)
             if known is not None and known is (expr.op == "or"):
                 return left
             right = self.evaluate(expr.right, state)
@@ -35,6 +36,13 @@ class Operations(Lookups):
         result = self.binary(expr.op, left, self.evaluate(expr.right, state), expr.at)
         is_new = any(roots_of(case) for case in result.cases) and state.flag(*GRAD_OFF)
         return union(without_graph(case) for case in result.cases) if is_new else result
+
+    def is_layer(self, value: Value) -> bool:
+        """Whether a value is a layer of torch that was made where it shows, and that has no length: it is true."""
+        if not isinstance(value, Ref) or value.trace is None or value.trace.gap is not None:
+            return False
+        obj = self.obj(value)
+        return obj.kind == "Module" and obj.name.startswith("torch.nn.") and not obj.name.endswith(_CONTAINERS)
 
     def unary(self, op: str, value: Value) -> Value:
         cases: list[Value] = []
@@ -94,6 +102,8 @@ class Operations(Lookups):
         if not carriers:
             if isinstance(one, Ref) and self.obj(one).kind in CONTAINERS:
                 both = isinstance(two, Ref) and self.obj(two).kind in CONTAINERS
+                if op == "|" and not both:
+                    return unseen("a dict with others in it", self.site(at))
                 return union([one, two]) if both else one
             if isinstance(one, Tuple) and isinstance(two, Tuple):
                 return Tuple((*one.items, *two.items))

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any, TypeVar
 
-from analyzer.engine.events import Backward, Clear, Escape, Event, Forward, Loop, Step
+from analyzer.engine.events import Backward, Clear, Escape, Event, Forward, Loop, Step, Store
 from analyzer.engine.hooks import framework_of, is_manual, loops_around, updates
 from analyzer.engine.interpret import Interpreter
 from analyzer.engine.machine import Frame, OutOfBudget
@@ -157,7 +157,13 @@ class Program(Interpreter):
                 updates(self, framework, modules, func.node.at, is_after=True)
             self.frames.pop()
 
+        mark, loops, notes = len(self.events), self.loops, len(self.skipped)
         self.guarded(func.path, hooked)
+        if len(self.skipped) == notes and any(_adds_to_object(event) for event in self.events[mark:]):
+            del self.events[mark:]  # the next step, which finds what this one has added up
+            self.reset()
+            self.loops = loops
+            self.guarded(func.path, hooked)
         self.reset()
 
     def reset(self) -> None:
@@ -373,6 +379,11 @@ def _number(node: object) -> int:
 def name_of(func: Func) -> str:
     """The name of a function; a lambda has none."""
     return getattr(func.node, "name", "")
+
+
+def _adds_to_object(event: Event) -> bool:
+    """``self.total += loss``, of which nothing was there before."""
+    return isinstance(event, Store) and event.how == "accumulate" and event.on_object and not event.is_carried
 
 
 def _order(name: str, called: frozenset[str], first: tuple[str, ...]) -> int:

@@ -15,6 +15,7 @@ from analyzer.engine.data_events import (
     Seeded,
     Sharded,
 )
+from analyzer.engine.events import Escape
 from analyzer.engine.machine import Args
 from analyzer.engine.state import State
 from analyzer.engine.trace import Site, start
@@ -70,11 +71,19 @@ def loader_made(machine: Calls, args: Args, at: int, state: State, result: Value
     nodes = [(name, node.at) for name, node in zip(LOADER_PARAMS, args.nodes, strict=False) if node is not None]
     nodes += [(name, node.at) for name, node in args.keyword_nodes.items()]
     machine.emit(
-        LoaderMade, at, result.trace, loader=result.obj, given=given, has_more=args.has_more, nodes=tuple(nodes),
+        LoaderMade, at, result.trace, loader=result.obj, given=given, nodes=tuple(nodes),
+        has_more=args.has_more and not (args.unpacked and all(_is_read(machine, v, state) for _, v in args.unpacked)),
         samplers=frozenset().union(*(objects_in(machine, value, state) for value in order)),
         generators=_generators(machine, dict(given).get("dataset"), state),
         constant_seed=_constant_seed(machine, dict(given).get("worker_init_fn"), at, state),
     )  # fmt: skip
+
+
+def _is_read(machine: Calls, value: Value, state: State) -> bool:
+    """Whether the text shows every key of a dict, and no code that was not read was given it."""
+    objects = {case.obj for case in value.cases if isinstance(case, Ref)}
+    given = (event for event in machine.events if isinstance(event, Escape) and event.how == "call")
+    return machine.is_whole(value, state) and not any(objects & event.objects for event in given)
 
 
 def _generators(
