@@ -155,10 +155,18 @@ def _launch(impact: Impact, head: Estimate) -> Document:
         "verdict": impact.verdict,
         "moved": [text[:_MAX_TEXT] for text in impact.moved],
         "num_readings": max(1, len(impact.readings)),
-        "estimate": head.to_json(),
+        "estimate": _estimate(head),
         "before": {"peak_gib": before["peak_gib"], "verdict": before["verdict"]} if before else None,
         "run": dict(impact.run) if impact.run is not None else None,
     }
+
+
+def _estimate(head: Estimate) -> Document:
+    """The page draws the moments and explains the largest: formulas of the others would take other launches' room."""
+    document = head.to_json()
+    for moment in document["timeline"]:
+        moment["terms"] = [{"name": term["name"], "gib": term["gib"]} for term in moment["terms"]]
+    return document
 
 
 def size(document: Document) -> int:
