@@ -12,6 +12,7 @@ from typing import Any
 
 from analyzer.errors import InputError
 from estimator import hardware
+from estimator.models.facts import find_image_net
 from estimator.runconfig import RunConfig
 from estimator.sourced import Origin, Sourced, Unknown
 
@@ -99,6 +100,8 @@ def _sharding(run: RunConfig) -> Iterator[Change]:
     elif value_of(run.sharding) == "fsdp" and value_of(run.sharded_load) is None:
         yield Change("sharding", 1, "load the model in shards (meta device or host memory)", "none",
                      {"sharded_load": True})  # fmt: skip
+    if value_of(run.sharding) in _SHARDED_STATE and not run.num_gpus.is_known and not run.sharding_degree.is_known:
+        return  # it is spread over more already, and nobody says over how many
     if world == 1:
         for gpus in (2, 4, 8):
             yield Change("sharding", MORE_HARDWARE, f"shard over {gpus} GPUs (FSDP, loaded in shards)",
@@ -130,7 +133,9 @@ def _half(run: RunConfig) -> str:
 def _adapters(run: RunConfig) -> Iterator[Change]:
     """Adapters on queries and values, as the paper has them: the same for both, so that the two can be compared."""
     method, rank = value_of(run.method) or "full", value_of(run.lora_rank) or 16
-    if value_of(run.quantization) is not None or value_of(run.network) is not None:
+    model = value_of(run.model)
+    is_convolutional = value_of(run.network) is not None or (model is not None and find_image_net(model) is not None)
+    if value_of(run.quantization) is not None or is_convolutional:
         return  # adapters are for the projections of published transformers
     half = _half(run)
     edit: dict[str, Any] = {"lora_rank": rank, "precision": f"pure-{half}"}

@@ -6,12 +6,12 @@ from dataclasses import replace
 from typing import Any
 
 from analyzer.errors import InputError
-from estimator import hardware, solver
+from estimator import hardware, inverse, solver
 from estimator.contradictions import contradictions
 from estimator.memory import candidates, runtime
 from estimator.memory.interval import Computed, compute, outlook
 from estimator.models.choose import ModelChoice, choose_model
-from estimator.report import Estimate, InputLine, Interval, ModelAnswer, TargetAnswer, Verdict
+from estimator.report import Estimate, InputLine, Interval, Largest, ModelAnswer, TargetAnswer, Verdict
 from estimator.room import reason, roomy_bytes
 from estimator.runconfig import NOT_GIVEN, NOT_SAID, UNSET, RunConfig
 from estimator.sourced import Origin, Sourced, Unknown
@@ -29,10 +29,11 @@ READABLE = {
     "method": "training method", "image": "image size", "classes": "number of classes",
     "companions": "text encoders and other frozen models on the same GPU",
     "whole_gradients": "whether FSDP reduces every micro-batch's gradients, and wraps adapters alone",
+    "shards": "number of GPUs",
     "loads_whole": "whether the whole model is on one GPU before it is sharded",
 }  # fmt: skip
 """What of an estimate can be open, in words."""
-WORD_OF = {"checkpointing": "grad_checkpointing", "facts": "model", "loads_whole": "sharded_load"}
+WORD_OF = {"shards": "num_gpus", "checkpointing": "grad_checkpointing", "facts": "model", "loads_whole": "sharded_load"}
 
 
 def estimate(run: RunConfig, *, with_suggestions: bool = True) -> Estimate:
@@ -51,7 +52,7 @@ def estimate(run: RunConfig, *, with_suggestions: bool = True) -> Estimate:
     roomy = roomy_bytes(run, model, runtime_key(cards))
     answers = tuple(_answer(card, computed, run, least, roomy) for card in cards)
     reasons += () if _not_counted(run) else _cramped(run, model, cards, computed, answers)
-    reasons += tuple(contradictions(run, model.readings[0] if model.readings else None))
+    reasons += tuple(contradictions(run, model, cards))
     verdict = overall([answer.verdict for answer in answers])
     result = Estimate(
         verdict=verdict,
@@ -69,7 +70,23 @@ def estimate(run: RunConfig, *, with_suggestions: bool = True) -> Estimate:
     )
     if not with_suggestions or _not_counted(run):  # nobody can promise that a change fits beside what is not counted
         return result
+    result = replace(result, largest=_largest(run, model, cards, computed))
     return solver.with_suggestions(run, result, solver.Assess(_glance, _look))
+
+
+def _largest(
+    run: RunConfig, model: ModelChoice, cards: tuple[hardware.Card, ...], computed: Computed | None
+) -> tuple[Largest, ...]:
+    """What would fit the least favourable target."""
+    usable = [card.usable_bytes if card.is_supported else None for card in cards]
+    known = [size for size in usable if size is not None]
+    if computed is None or not known or len(known) < len(usable):
+        return ()
+    key = runtime_key(cards)
+    return inverse.largest(
+        run, computed.setup.facts, min(known),
+        lambda changed: outlook(candidates.choices(changed, model.readings), key)[1],
+    )  # fmt: skip
 
 
 def _glance(run: RunConfig) -> tuple[int, bool] | None:

@@ -38,6 +38,7 @@ _DRIVER_RESERVE = 0.006
 """Share of the host-reported MiB that PyTorch does not see: 0.55 of 79.65 GiB (H100), 0.60 of 140.40 (H200), 0.85 of
 80.00 (A100), 0.71 of 179.06 (B200), 0.57 of 44.99 (L40S), 0.35 of 23.99 (RTX 4090)."""
 _FIRST_WITH_BF16 = 8.0  # CUDA programming guide, "arithmetic instructions"
+_FIRST_WITH_FP8 = 8.9  # the same: Ada, and Hopper after it
 _NOMINAL_RESERVE = (
     0.02  # where only the label is known: A100-40 39.49, A30 23.50; ECC cards lose more and have own rows
 )
@@ -54,6 +55,7 @@ class Card:
     is_supported: bool = True
     has_bf16: bool = True
     """Whether it computes in bfloat16: NVIDIA's do from compute capability 8.0 on."""
+    has_fp8: bool = True
     note: str = ""
     instance: str = ""
     provider: str = ""
@@ -79,9 +81,9 @@ def find(name: str) -> tuple[Card, ...]:
     """Every card or instance that `name` may mean. Raises `InputError` with the nearest names for an unknown one."""
     key = _key(name)
     catalog = _catalog()
-    if found := catalog.spellings.get(key):
+    if found := catalog.spellings.get(_family_key(name)) or catalog.spellings.get(key):
         return tuple(catalog.cards[card] for card in found)
-    if instances := _instances().get(name.strip().lower()):
+    if instances := _instances().get(_instance_key(name)):
         return instances
     size = re.fullmatch(r"(\d+(?:\.\d+)?)g(?:i?b)?(?:gpu)?", key)
     if size:
@@ -94,10 +96,14 @@ def find(name: str) -> tuple[Card, ...]:
 
 
 def _plainer(name: str) -> tuple[Card, ...]:
-    """``8x V100 GPUs`` and ``V100:8`` without the count, ``T4-16GB`` without a size that is the card's own label."""
+    """``8x V100 GPUs`` and ``V100:8`` without the count, ``T4-16GB`` without a size that is the card's own label,
+    ``H100-MIG-1g.10gb`` as the slice of that card, ``A6000`` and ``4090`` without ``RTX``."""
     text = re.sub(r"^\s*\d+\s*[x×]\s*|\s+gpus?\s*$|\s*:\s*\d{1,4}\s*$", "", name, flags=re.IGNORECASE)
     sized = re.fullmatch(r"(.+?)[-_ ]?(\d+)\s*gi?b", text, flags=re.IGNORECASE)
-    cards = spelled(text) or (spelled(f"rtx{text}") if re.fullmatch(r"\d{4}[\s-]?(ti)?", text.lower()) else ())
+    sliced = re.fullmatch(r"(.+?)[-_ ]*(?:mig[-_ ]*)?(\d+g\.\d+gb(?:\+me)?)", text, flags=re.IGNORECASE)
+    cards = spelled(text) or (spelled(f"rtx{text}") if re.fullmatch(r"a?\d{4}[\s-]?(ti)?", text.lower()) else ())
+    if not cards and sliced:
+        cards = tuple(card for card in spelled(sliced[2]) if _key(sliced[1]) in _key(card.name))
     if not cards and sized:
         label = int(sized[2]) * GIB
         cards = tuple(card for card in spelled(sized[1]) if 0.85 < (card.usable_bytes or 0) / label <= 1.0)
@@ -106,14 +112,14 @@ def _plainer(name: str) -> tuple[Card, ...]:
 
 def is_instance(name: str) -> bool:
     """Whether the name is that of an instance type."""
-    return name.strip().lower() in _instances()
+    return _instance_key(name) in _instances()
 
 
 def count_in(name: str) -> int | None:
     """How many GPUs the name itself says: 8 for ``8xH100`` and ``H100:8``, the GPUs of an instance type."""
-    if match := re.match(r"\s*(\d{1,4})\s*[x×]\s*\D", name) or re.search(r":\s*(\d{1,4})\s*$", name):
+    if match := re.match(r"\s*(\d{1,4})\s*[xX×]\s*\D", name) or re.search(r":\s*(\d{1,4})\s*$", name):
         return int(match[1]) or None if find(name) else None
-    cards = _instances().get(name.strip().lower(), ())
+    cards = _instances().get(_instance_key(name), ())
     return cards[0].count if cards and cards[0].is_stated else None
 
 
@@ -162,6 +168,19 @@ def _key(name: str) -> str:
     return text.removeprefix("nvidia").removeprefix("amd") or text
 
 
+def _family_key(name: str) -> str:
+    """``Tesla V100`` is as ambiguous as ``V100``; ``nvidia-tesla-v100`` is how one cloud calls one size."""
+    key = re.sub(r"[^a-z0-9.]+", "", name.lower())
+    return key.removeprefix("tesla") if key.removeprefix("tesla") in _ambiguous() else ""
+
+
+def _instance_key(name: str) -> str:
+    """How the table calls it: SageMaker puts ``ml.`` before EC2's name, and people leave out Azure's ``Standard_``."""
+    plain = name.strip().lower().removeprefix("ml.")
+    azure = f"standard_{plain}"
+    return azure if plain not in _instances() and azure in _instances() else plain
+
+
 def _aliases(row: dict[str, str]) -> list[str]:
     return [row["name"], *(alias.strip() for alias in row["aliases"].split(";") if alias.strip())]
 
@@ -189,6 +208,7 @@ def _catalog() -> _Catalog:
             usable_bytes=_usable(row) if row["supported"] != "unified" else None,
             is_supported=row["supported"] == "yes",
             has_bf16=(number(row, "compute_capability") or _FIRST_WITH_BF16) >= _FIRST_WITH_BF16,
+            has_fp8=(number(row, "compute_capability") or _FIRST_WITH_FP8) >= _FIRST_WITH_FP8,
         )  # fmt: skip
         cards[card.name] = card
         for alias in _aliases(row):
@@ -198,6 +218,7 @@ def _catalog() -> _Catalog:
     return _Catalog(cards, {key: tuple(dict.fromkeys(names)) for key, names in spellings.items()})
 
 
+@cache
 def _ambiguous() -> dict[str, list[str]]:
     """A bare name that the table calls ambiguous (``A100``) means every size sold under it: one card per label."""
     table = [row for row in rows("gpus", _CARD_COLUMNS) if "MIG" not in row["name"]]

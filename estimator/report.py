@@ -122,13 +122,15 @@ class ModelAnswer:
 class Suggestion:
     """A change that lowers the peak, what the peak is afterwards, and what it costs.
 
-    `edit` is the change as fields of a run config; null takes a field back.
+    `saved` are the bytes by which it lowers what is expected: none where the run moves to another card. `edit` is the
+    change as fields of a run config; null takes a field back.
     """
 
     change: str
     peak: Interval
     verdict: Verdict
     trade_off: str
+    saved: int
     edit: Mapping[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
@@ -138,10 +140,25 @@ class Suggestion:
         return {
             "change": self.change,
             "peak_gib": peak,
+            "saves_gib": to_gib(self.saved),
             "verdict": self.verdict,
             "trade_off": self.trade_off,
             "edit": edit,
         }
+
+
+@dataclass(frozen=True, slots=True)
+class Largest:
+    """The largest value of a word with which the run fits every target. None: not even one. `is_all`: the model, or the
+    question, ends there."""
+
+    name: str
+    value: int | None
+    is_all: bool
+
+    def to_json(self) -> dict[str, Any]:
+        """The contract's form."""
+        return {"name": self.name, "value": self.value, "is_all": self.is_all}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,6 +181,7 @@ class Estimate:
     inputs: tuple[InputLine, ...] = ()
     unknowns: tuple[str, ...] = ()
     suggestions: tuple[Suggestion, ...] = ()
+    largest: tuple[Largest, ...] = ()
     reasons: tuple[str, ...] = ()
 
     @property
@@ -190,5 +208,6 @@ class Estimate:
             "inputs": [line.to_json() for line in self.inputs],
             "unknowns": list(self.unknowns),
             "suggestions": [item.to_json() for item in self.suggestions],
+            "largest": [item.to_json() for item in self.largest],
             "reasons": list(self.reasons),
         }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bot.render.estimate_text import said, size_of
+from bot.render.estimate_text import largest_text, said, size_of
 from bot.render.markdown import code, escape, fold, table
 from estimator.api import Estimate, Interval
 
@@ -11,7 +11,8 @@ _MARK = {"fits": "✅ fits", "exceeds": "❌ exceeds", "borderline": "⚠️ bor
 
 def render(result: Estimate) -> str:
     """Targets with verdicts and what would help stay visible; terms, inputs and unknowns are folded."""
-    parts = [_headline(result), _targets(result), _suggestions(result), _details(result)]
+    sure = f"{escape(text[0].upper() + text[1:])}." if (text := largest_text(result)) else ""
+    parts = [_headline(result), _targets(result), sure, _suggestions(result), _details(result)]
     return "\n\n".join(part for part in parts if part)
 
 
@@ -48,10 +49,13 @@ def _suggestions(result: Estimate) -> str:
     if not result.suggestions:
         return ""
     rows = [
-        [escape(item.change), _gib(item.peak), _MARK[item.verdict], escape(item.trade_off)]
+        [
+            escape(item.change), _gib(item.peak), f"{item.saved / 2**30:.1f} GiB" if item.saved else "",
+            _MARK[item.verdict], escape(item.trade_off),
+        ]
         for item in result.suggestions
-    ]
-    return table(["what would help", "peak after", "verdict", "cost"], rows)
+    ]  # fmt: skip
+    return table(["what would help", "peak after", "saves", "verdict", "cost"], rows)
 
 
 def _details(result: Estimate) -> str:

@@ -10,13 +10,16 @@ from bot.render.tables import aligned
 from estimator.api import Estimate, Interval
 
 WIDTH = 110
+_BAR = 12
+_EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
 def render(result: Estimate, width: int = WIDTH) -> str:
-    """Verdict and targets first, then what would help, what the peak is made of, and what was assumed."""
+    """Verdict and targets first, then what fits, what would help, what the peak is made of, and what was assumed."""
     sections = [
         _headline(result, width),
         _targets(result),
+        _largest(result, width),
         _suggestions(result, width),
         _terms(result, width),
         _inputs(result, width),
@@ -60,10 +63,11 @@ def _targets(result: Estimate) -> str:
 def _suggestions(result: Estimate, width: int) -> str:
     if not result.suggestions:
         return ""
-    lines = ["what would help", f"  {'then':<12}{'GiB':>7}  {'up to':>7}  change"]
+    lines = ["what would help", f"  {'then':<12}{'GiB':>7}  {'up to':>7}  {'saves':>7}  change"]
     for item in result.suggestions:
         gib = item.peak.to_json()
-        start = f"  {item.verdict:<12}{gib['point']:>7.1f}  {gib['high']:>7.1f}  "
+        saved = f"{item.saved / 2**30:.1f}" if item.saved else ""
+        start = f"  {item.verdict:<12}{gib['point']:>7.1f}  {gib['high']:>7.1f}  {saved:>7}  "
         cost = "" if item.trade_off == "none" else f". Cost: {item.trade_off}"
         blank = " " * len(start)
         lines += _wrap(item.change + cost, width, initial_indent=start, subsequent_indent=blank)
@@ -71,8 +75,35 @@ def _suggestions(result: Estimate, width: int) -> str:
 
 
 def _terms(result: Estimate, width: int) -> str:
-    rows = [[term.name, f"{term.num_bytes / 2**30:8.2f}", term.formula] for term in result.terms]
-    return aligned([f"at {result.moment}", "     GiB", "formula"], rows, width) if rows else ""
+    most = max((term.num_bytes for term in result.terms), default=0)
+    rows = [
+        [term.name, f"{term.num_bytes / 2**30:8.2f}", bar(term.num_bytes, most), term.formula] for term in result.terms
+    ]
+    return aligned([f"at {result.moment}", "     GiB", "", "formula"], rows, width) if rows else ""
+
+
+def bar(part: int, most: int) -> str:
+    """As many blocks, down to an eighth, as the part is of the largest."""
+    eighths = round(8 * _BAR * part / most) if most else 0
+    whole, rest = divmod(eighths, 8)
+    return "█" * whole + (_EIGHTHS[rest] if rest else "")
+
+
+def _largest(result: Estimate, width: int) -> str:
+    text = largest_text(result)
+    return "\n".join(_wrap(text, width, subsequent_indent="  ")) if text else ""
+
+
+def largest_text(result: Estimate) -> str:
+    """``sure to fit, all else as it is: micro_batch up to 3; seq_len up to 4,096, the most that was asked``."""
+    none = " or ".join(item.name for item in result.largest if item.value is None)
+    if none:
+        return f"no smaller {none} alone is sure to fit"
+    parts = [
+        f"{item.name} up to {item.value:,}{', the most that was asked' if item.is_all else ''}"
+        for item in result.largest
+    ]
+    return f"sure to fit, all else as it is: {'; '.join(parts)}" if parts else ""
 
 
 def _inputs(result: Estimate, width: int) -> str:

@@ -116,12 +116,13 @@ def _suggestions(estimate: Estimate) -> str:
         (
             escape(str(item["change"])),
             f"{_range(item['peak_gib'])} GiB",
+            f"{item['saves_gib']:.1f} GiB" if item.get("saves_gib") else "",
             escape(str(item["verdict"])),
             escape(str(item["trade_off"])),
         )
         for item in estimate.get("suggestions", ())[:MAX_ROWS]
     ]
-    return "**What would help**\n\n" + table(("change", "peak", "verdict", "cost"), rows) if rows else ""
+    return "**What would help**\n\n" + table(("change", "peak", "saves", "verdict", "cost"), rows) if rows else ""
 
 
 def _terms(estimate: Estimate) -> str:

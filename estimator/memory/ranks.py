@@ -9,6 +9,12 @@ from estimator.models.facts import ModelFacts
 from estimator.runconfig import UNSET, RunConfig
 from estimator.sourced import Sourced, Unknown
 
+_USUAL_RANKS = 8
+"""GPUs of one node: the likeliest, and the least that a sharded run of unknown size may count on."""
+_MOST_RANKS = 1024
+"""For the floor: nobody starts more from a text that does not say how many."""
+_SHARDED = ("zero1", "zero2", "zero3", "fsdp")
+
 
 def _degree(sourced: Sourced[int]) -> int:
     return 1 if isinstance(sourced.value, Unknown) else sourced.value
@@ -20,19 +26,51 @@ def ranks(run: RunConfig, world: int, facts: ModelFacts, *, is_training: bool) -
     world = max(world, tp * pp * cp, _degree(run.sharding_degree))
     replicas = max(world // (tp * pp * cp), 1)
     shards = _degree(run.sharding_degree) if run.sharding_degree.is_known else replicas
-    guess = fixed("none") if max(replicas, shards) == 1 else undecided("ddp", cheapest=("zero1", "zero2", "fsdp"))
+    is_open = _is_size_open(run)
+    is_single = max(replicas, shards) == 1
+    usual = "none" if is_single else "ddp"
+    guess = fixed("none") if is_single and not is_open else undecided(usual, cheapest=("zero1", "zero2", "fsdp"))
+    sharding = choose(run.sharding, guess, guess)
     return {
         "tp": fixed(tp),
         "pp": fixed(pp),
         "cp": fixed(cp),
         "sp": _sequence_parallel(run, tp),
         "replicas": fixed(replicas),
-        "shards": fixed(shards),
-        "sharding": choose(run.sharding, guess, guess),
+        "shards": _shards(run, shards, sharding.typical) if is_open else fixed(shards),
+        "sharding": sharding,
         "grad_accum": choose(run.grad_accum, fixed(1), undecided(1, 2)),
         "ep": _expert_parallel(run, facts, replicas),
         "offload": _offload(run, is_training),
     }
+
+
+def _is_size_open(run: RunConfig) -> bool:
+    """Whether nobody can say over how many ranks a run is spread: somebody wrote it and it cannot be read, or nobody
+    did and the run shards."""
+    if run.sharding_degree.is_known:
+        return False
+    written = [word for word in (run.num_gpus, run.nodes) if word != UNSET]
+    if not written and run.sharding_degree == UNSET:
+        return run.sharding.value in _SHARDED if run.sharding.is_known else run.sharding != UNSET
+    return any(not word.is_known for word in written)
+
+
+def _shards(run: RunConfig, least: int, sharding: str) -> Choice:
+    """How many ranks share, where nobody says: what is plausible where that was read, else a node's GPUs or more."""
+    gpus, nodes = _plausible(run.num_gpus), _plausible(run.nodes)
+    if gpus or nodes:
+        counts = sorted({max(least, least * one * other) for one in gpus or (1,) for other in nodes or (1,)})
+        return Choice(counts[0], tuple(counts), (counts[-1],), is_open=True)
+    if sharding not in _SHARDED:  # it may be, for the floor
+        return Choice(least, (least,), (max(least, _MOST_RANKS),))
+    several = (2 * least, 4 * least) if least > 1 else (_USUAL_RANKS // 2, 4 * _USUAL_RANKS)
+    return Choice(least if least > 1 else _USUAL_RANKS, several, (max(least, _MOST_RANKS),), is_open=True)
+
+
+def _plausible(word: Sourced[int]) -> tuple[int, ...]:
+    found = word.value.plausible if isinstance(word.value, Unknown) else ()
+    return tuple(one for one in found if isinstance(one, int))
 
 
 def _offload(run: RunConfig, is_training: bool) -> Choice:

@@ -225,19 +225,23 @@ _KIN = 6.0
 def decoders_near(params: int, limit: int = 8, publisher: str = "") -> list[ModelFacts]:
     """Dense public decoders closest in size, scaled to `params`: what a model of that size plausibly looks like. First
     those of the same publisher, whose models share vocabulary and proportions."""
-    known = [facts for row in rows("models", _REQUIRED) if (facts := _facts(row)) is not None]
-    dense = [facts for facts in known if facts.kind == "decoder" and not facts.experts]
 
     def strangeness(facts: ModelFacts) -> tuple[bool, float]:
         ratio = max(facts.params / params, params / facts.params)
         is_kin = bool(publisher) and (facts.id or "").lower().startswith(f"{publisher}/") and ratio < _KIN
         return not is_kin, ratio
 
-    dense.sort(key=strangeness)
     shapes: dict[tuple[int, int, int, int], ModelFacts] = {}
-    for facts in dense:
+    for facts in sorted(_dense_decoders(), key=strangeness):
         shapes.setdefault((facts.layers, facts.hidden, facts.ffn, facts.vocab), facts)
     return [_scaled(facts, params) for facts in list(shapes.values())[:limit]]
+
+
+@lru_cache(maxsize=1)
+def _dense_decoders() -> tuple[ModelFacts, ...]:
+    """Built once: the solver asks for them at every change that it tries."""
+    known = [facts for row in rows("models", _REQUIRED) if (facts := _facts(row)) is not None]
+    return tuple(facts for facts in known if facts.kind == "decoder" and not facts.experts)
 
 
 def transformers_near(params: int) -> list[ModelFacts]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -143,13 +144,54 @@ def test_a_file_that_trains_nothing_is_a_clear_error(
 
 
 @pytest.mark.parametrize("command", [["estimate", *WORDS], ["gpus"], ["instances", "p4d"], ["models", "llama"]])
-def test_neither_libcst_nor_torch_is_imported(command: list[str]) -> None:
-    code = (
-        "import sys\nfrom bot.cli.main import run\nassert run(sys.argv[1:]) == 0\n"
-        "bad = {'libcst', 'torch', 'yaml', 'github', 'flask', 'redis'} & set(sys.modules)\nassert not bad, bad"
-    )
-    done = subprocess.run([sys.executable, "-c", code, *command], capture_output=True, text=True, check=False)
+def test_neither_libcst_nor_torch_is_imported(tmp_path: Path, command: list[str]) -> None:
+    done = imported(tmp_path, "from bot.cli.main import run\nassert run(sys.argv[1:]) == 0", command)
     assert done.returncode == 0, done.stderr
+
+
+def test_an_import_that_is_guarded_would_be_seen(tmp_path: Path) -> None:
+    """The test above can fail: an import of torch succeeds there, whatever this environment has."""
+    code = "try:\n    import torch\nexcept ImportError:\n    pass"
+    done = imported(tmp_path, code, [])
+    assert done.returncode != 0
+    assert "torch" in done.stderr
+
+
+def imported(folder: Path, code: str, words: list[str]) -> subprocess.CompletedProcess[str]:
+    """`code` in a process of its own that fails where it imported what an estimate must not wait for."""
+    heavy = {"libcst", "torch", "transformers", "yaml", "github", "flask", "redis"}
+    for name in ("torch", "transformers"):
+        (folder / f"{name}.py").write_text("")
+    text = (
+        f"import sys\nsys.path.insert(0, {str(folder)!r})\n{code}\n"
+        f"bad = {heavy!r} & set(sys.modules)\nassert not bad, bad"
+    )
+    return subprocess.run([sys.executable, "-c", text, *words], capture_output=True, text=True, check=False)
+
+
+def seconds_of(command: list[str]) -> float:
+    """The least processor time of three runs."""
+    times = []
+    for _ in range(3):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run(command, capture_output=True, check=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        times.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    return min(times)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        WORDS,
+        ["--params", "7B", "--gpu", "T4"],  # eight shapes that it may have, and changes tried on each
+        ["--model", "mistralai/Mixtral-8x7B-v0.1", "--gpu", "H100", "--gpus", "8", "--micro-batch", "16"],
+    ],
+)
+def test_an_estimate_does_not_keep_anybody_waiting(words: list[str]) -> None:
+    """Half a second is promised; here as a multiple of a Python that does nothing (0.011 s where that is so)."""
+    idle = seconds_of([sys.executable, "-I", "-c", "pass"])
+    assert seconds_of([sys.executable, "-m", "preflight", "estimate", *words]) < 45 * idle
 
 
 @pytest.mark.parametrize(

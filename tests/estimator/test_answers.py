@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from analyzer.errors import InputError
 from estimator.api import Interval, RunConfig, estimate, estimate_words
+from estimator.changes import SAME_TRAINING, Change, changes
 from estimator.estimation import READABLE
+from estimator.estimation import estimate as bare
+from estimator.inverse import below
 from estimator.options import options_for
 from estimator.report import Verdict
 from estimator.sourced import Origin
@@ -186,10 +192,105 @@ def test_a_stack_that_keeps_the_training_the_same_comes_before_one_that_does_not
 def test_the_cheapest_instance_that_fits_is_named_with_its_price() -> None:
     words = ["T4", "--model", "gpt2-xl", "--micro-batch", "4", "--seq-len", "1024", "--precision", "amp-bf16"]
     found = answer(*words, "--optimizer", "adamw", "--attention", "sdpa")["suggestions"]
-    [instance] = [item for item in found if item["change"].startswith("run on ")]
-    assert (instance["verdict"], "USD per hour" in instance["trade_off"]) == ("fits", True)
-    later = found[found.index(instance) + 1 :]
+    instances = [item for item in found if item["change"].startswith("run on ")]
+    prices = [float(item["trade_off"].split()[2]) for item in instances]
+    assert len(instances) > 1
+    assert prices == sorted(prices)
+    assert all(
+        re.search(r"USD per hour \(.+, (\d{4}-\d{2}-\d{2}|date not stated)\)", item["trade_off"]) for item in instances
+    )
+    assert {item["verdict"] for item in instances} == {"fits"}
+    later = found[found.index(instances[-1]) + 1 :]
     assert all(item["verdict"] != "fits" for item in later)
+
+
+# Runs of which no single change of an effort is enough, of many kinds.
+STACKED: list[dict[str, Any]] = [
+    {},
+    {"micro_batch": 1, "grad_checkpointing": "full"},
+    {"model": "microsoft/phi-2", "gpu": "L4", "micro_batch": 2, "num_gpus": 4, "sharding": "fsdp"},
+    {"model": "EleutherAI/pythia-1.4b", "micro_batch": 16, "seq_len": 2048, "num_gpus": 1, "sharding": "none"},
+    {"model": "gpt2-xl", "gpu": "V100-16GB", "precision": "amp-fp16", "num_gpus": 1, "sharding": "none"},
+    {"precision": "pure-bf16", "gpu": "A100-80GB", "num_gpus": 1, "sharding": "none", "seq_len": 2048},
+]
+
+
+@pytest.mark.parametrize("fields", STACKED, ids=str)
+def test_no_gentler_and_no_smaller_stack_would_fit(fields: dict[str, Any]) -> None:
+    """Against every combination of changes: the first that is offered has the least effort, and the fewest of it."""
+    run = RunConfig.from_document({**TOO_LARGE, **fields}, Origin("test"))
+    kinds = changes(run)
+    efforts = {change.words: change.effort for variants in kinds for change in variants}
+    able = []
+    for done in itertools.product(*([None, *variants] for variants in kinds)):
+        picked = [change for change in done if change is not None]
+        if picked and max(change.effort for change in picked) in SAME_TRAINING:
+            able.append(((max(change.effort for change in picked), len(picked)), picked))
+    best = next((key for key, picked in sorted(able, key=lambda item: item[0]) if fits(run, picked)), None)
+    offered = [item for item in estimate(run).suggestions if item.verdict == "fits" and "run on" not in item.change]
+    words = [item.change.split("; and ") for item in offered]
+    keys = [(max(efforts[word] for word in said), len(said)) for said in words]
+    assert min(keys, default=None) == keys[0] if keys else True
+    assert [key for key in keys if key[0] in SAME_TRAINING][:1] == ([best] if best else [])
+
+
+def fits(run: RunConfig, picked: list[Change]) -> bool:
+    for change in picked:
+        run = change.applied_to(run)
+    return bare(run, with_suggestions=False).verdict == "fits"
+
+
+def test_a_convolutional_network_gets_no_adapters() -> None:
+    run = {"model": "resnet50", "gpu": "T4", "micro_batch": 512, "image_size": 224, "optimizer": "sgd-momentum"}
+    assert not [
+        item for item in estimate(RunConfig.from_document(run, Origin("test"))).suggestions if "LoRA" in item.change
+    ]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"model": "bert-base-uncased", "micro_batch": 4, "gpu": "T4"},
+        {"model": "gpt2", "micro_batch": 4, "seq_len": 256, "gpu": "T4", "attention": "eager"},
+        {"model": "resnet50", "micro_batch": 512, "image_size": 224, "seq_len": None, "gpu": "T4"},
+        {"task": "generate", "max_context": 4096, "micro_batch": 4, "gpu": "A10G", "precision": "pure-bf16"},
+        {"method": "qlora", "quantization": "nf4", "lora_rank": 16, "gpu": "T4", "precision": "pure-fp16"},
+        {"gpu": "A100-40GB"},  # nothing helps
+        {"model": "gpt2", "micro_batch": 1, "seq_len": 128, "gpu": "H200"},  # all that it can read
+    ],
+    ids=str,
+)
+def test_the_largest_that_fits_fits_and_one_more_does_not(fields: dict[str, Any]) -> None:
+    document = {**TOO_LARGE, "num_gpus": 1, "sharding": "none", **fields}
+    found = estimate(RunConfig.from_document(document, Origin("test"))).largest
+    assert found
+    for item in found:
+
+        def verdict(count: int, name: str = item.name) -> str:
+            return estimate(RunConfig.from_document({**document, name: count}, Origin("test"))).verdict
+
+        if item.value is None:
+            assert verdict(1) != "fits"
+        else:
+            assert verdict(item.value) == "fits"
+            assert item.is_all or verdict(item.value + 1) != "fits"
+
+
+@pytest.mark.parametrize(
+    "shape", [lambda x: 3 * x + 7, lambda x: x * x, lambda x: 100 if x < 50 else 10 * x, lambda _: 5]
+)
+@pytest.mark.parametrize("capacity", [0, 6, 99, 100, 1000, 123_456])
+@pytest.mark.parametrize("start", [1, 7, 5000])
+def test_the_search_finds_the_last_number_that_fits(shape: Callable[[int], int], capacity: int, start: int) -> None:
+    last = max((count for count in range(1, 5001) if shape(count) <= capacity), default=None)
+    asked: list[int] = []
+
+    def need(count: int) -> int:
+        asked.append(count)
+        return shape(count)
+
+    assert below(need, capacity, start, 5000) == last
+    assert len(asked) <= 30
 
 
 def test_a_run_that_fits_gets_no_advice() -> None:

@@ -53,8 +53,16 @@ CONTRACT = closed(
     inputs=list_of(closed(name=TEXT, value={"not": {"type": "null"}}, origin=TEXT)),
     unknowns=list_of(TEXT),
     suggestions=list_of(
-        closed(change=TEXT, peak_gib=INTERVAL, verdict=VERDICT, trade_off=TEXT, edit={"type": "object"})
+        closed(
+            change=TEXT,
+            peak_gib=INTERVAL,
+            saves_gib={"type": "number"},
+            verdict=VERDICT,
+            trade_off=TEXT,
+            edit={"type": "object"},
+        )
     ),
+    largest=list_of(closed(name=TEXT, value={"type": ["integer", "null"], "minimum": 1}, is_all={"type": "boolean"})),
     reasons=list_of(TEXT),
 )
 

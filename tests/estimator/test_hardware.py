@@ -26,6 +26,15 @@ from estimator.units import GIB
         ("p4d.24xlarge", [39.49]),
         ("a2-highgpu-1g", [39.49]),
         ("48GB", [48.0]),
+        ("Tesla V100", [15.9, 31.36]),
+        ("nvidia-tesla-v100", [15.9]),
+        ("A6000", [47.7]),
+        ("4090", [23.64]),
+        ("ml.p5.48xlarge", [79.1]),
+        ("Standard_ND96isr_H100_v5", [79.1]),
+        ("nd96isr_h100_v5", [79.1]),
+        ("H100-MIG-1g.10gb", [9.75]),
+        ("A100-1g.5gb", [4.75]),
     ],
 )
 def test_names_and_usable_memory(name: str, gib: list[float]) -> None:
@@ -37,6 +46,23 @@ def test_names_and_usable_memory(name: str, gib: list[float]) -> None:
 def test_an_instance_says_how_many_cards_it_has() -> None:
     (card,) = hardware.find("p4d.24xlarge")
     assert (card.count, card.architecture) == (8, "Ampere")
+
+
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [
+        ("8xH100", 8), ("8XH100", 8), ("8×H100", 8), ("A100-80GB:8", 8), ("p4d.24xlarge", 8), ("ml.g5.12xlarge", 4),
+        ("H100", None), ("0xH100", None), ("g6f.large", None),
+    ],
+)  # fmt: skip
+def test_a_name_says_how_many(name: str, count: int | None) -> None:
+    assert hardware.count_in(name) == count
+    assert hardware.find(name)
+
+
+def test_a_slice_of_another_card_is_no_slice_of_this_one() -> None:
+    with pytest.raises(InputError, match="no GPU"):
+        hardware.find("A30-1g.10gb")
 
 
 @pytest.mark.parametrize(("name", "hint"), [("A1000", "A100"), ("H10O", "H100"), ("p4d.24xlrge", "p4d.24xlarge")])
@@ -82,7 +108,7 @@ def test_an_explicit_size_decides_between_cards_or_replaces_them() -> None:
     assert custom.usable_bytes == 20 * GIB
 
 
-@pytest.mark.parametrize("name", ["gpus", "instances", "models", "families", "runtime", "calibration"])
+@pytest.mark.parametrize("name", ["gpus", "instances", "models", "families", "runtime", "calibration", "modules"])
 def test_tables_are_well_formed(name: str) -> None:
     assert tables.rows(name)
 
