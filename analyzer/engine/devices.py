@@ -10,6 +10,7 @@ from analyzer.engine.trace import Site
 from analyzer.engine.values import Const, Device, External, Scalar, Tensor, Tuple, Unknown, Value
 from analyzer.knowledge.schema import Row
 from analyzer.records import replace
+from analyzer.syntax import ir
 
 MOVES = frozenset({"Tensor.cuda", "Tensor.to", "Tensor.cpu"})
 """Methods whose arguments say where a tensor goes."""
@@ -49,6 +50,9 @@ def moved_to(name: str, args: Args) -> Device | None:
         return "host"
     if name == "Tensor.cuda":
         return "accelerator"
+    node = args.node(0, "device")
+    if isinstance(node, ir.Attribute) and node.attr == "dtype":
+        return None  # ``mask.to(x.dtype)`` moves nothing
     return named_device(args.at(0, "device"))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from analyzer.engine.mode_events import Dropped
@@ -13,6 +14,12 @@ from analyzer.fixes.edits import InsertAfter
 from analyzer.rules.base import DraftFix, Report, Rule
 from analyzer.syntax import ir
 from analyzer.syntax.scope import walk
+
+_MEANT = re.compile(
+    rb"^(?=[^\n]*dropout\b(?!\())(?=[^\n]*\b(?:always|even (?:in|at|during|when)|non[- ]?deterministic))[^\n]*$"
+    rb"|^[ \t]*#[^\n]*\bnon[- ]?deterministic\b[^\n]*\n[^\n]*dropout\(",
+    re.IGNORECASE | re.MULTILINE,
+)
 
 
 class FunctionalDropoutAlwaysOn(Rule):
@@ -40,6 +47,7 @@ class FunctionalDropoutAlwaysOn(Rule):
     ## When it stays quiet
     When ``training`` is given, also as ``True``; when the function asks for ``training`` itself; with a rate of zero;
     outside modules; where the caller decides by an argument, also about the rate, and whoever calls ``forward``.
+    A note where a comment or docstring of the file says that dropout is always on, or even in evaluation.
 
     ## Fix safety
     Unsafe: evaluation gives other results, which is the point.
@@ -65,8 +73,14 @@ class FunctionalDropoutAlwaysOn(Rule):
                 _MESSAGES[event.how].format(callee=event.callee),
                 because=[event.trace],
                 gaps=[Gap.UNSEEN if _is_chosen(event, function) or _is_given(program, event) else Gap.CONVENTION],
+                severity=Severity.NOTE if _is_said(program, event) else None,
                 fix=_fix(event),
             )
+
+
+def _is_said(program: Program, event: Dropped) -> bool:
+    """Whether a comment or docstring of the file says that it is meant, as for the prenet of Tacotron 2."""
+    return bool(_MEANT.search(program.project.read(event.site.path) or b""))
 
 
 _MESSAGES = {

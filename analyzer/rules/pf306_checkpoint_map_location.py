@@ -146,7 +146,10 @@ def _resumes(program: Program, pairs: list[tuple[Read, Restored]]) -> bool:
 
 def _is_harmless(program: Program, why: DeviceChosen) -> bool:
     """Whether it is a GPU in any case: what is chosen is which one, or the tree has kernels for CUDA."""
-    return _is_index(program, why) or any(program.project.naming("CUDAExtension", "", _KERNELS))
+    picks = (event for event in program.of(DeviceChosen) if event.site.path == why.site.path)
+    return any(_is_index(program, event) for event in (why, *picks)) or any(
+        program.project.naming("CUDAExtension", "", _KERNELS)
+    )
 
 
 def _is_foreign(program: Program) -> bool:
