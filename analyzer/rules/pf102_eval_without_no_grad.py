@@ -278,14 +278,14 @@ def _remark(program: Program, at: Site) -> str:
 
 
 def _is_old(program: Program, at: Site, case: _Case) -> bool:
-    """Whether the function makes volatile inputs, or the file does in a tree that can only run on a PyTorch that heeds
-    them: losses are read as ``loss.data[0]``."""
+    """Whether the function makes volatile inputs, or the file does, or torchtext for it, in a tree that can only run on
+    a PyTorch that heeds them: losses are read as ``loss.data[0]``."""
     if is_volatile(program, at) or is_volatile(program, case.forward.site):
         return True
     source = program.project.read(at.path) or b""
-    return _VOLATILE.search(source) is not None and (
-        _LOSS_DATA.search(source) is not None or any(program.project.naming("data", "", _LOSS_DATA))
-    )
+    if _LOSS_DATA.search(source) is not None:
+        return _VOLATILE.search(source) is not None or b"torchtext" in source
+    return _VOLATILE.search(source) is not None and any(program.project.naming("data", "", _LOSS_DATA))
 
 
 def _message(text: str, is_eval: bool, more: list[str]) -> str:

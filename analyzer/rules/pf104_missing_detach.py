@@ -111,8 +111,8 @@ def _shown_to_critic(
         for maker in through:
             if maker.root not in critic.inputs or maker.module == critic.module or critic.module not in applied:
                 continue
-            if _is_constant(maker):
-                continue
+            if _is_constant(maker) or any(each.root in maker.inputs and each.module in applied for each in through):
+                continue  # the step updates what feeds it: the gradients are on their way there
             if maker.module in applied or maker.module not in trained or maker.guards != critic.guards:
                 continue
             if any({maker.root, critic.root} <= roots for roots in wanted):

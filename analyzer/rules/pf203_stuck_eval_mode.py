@@ -6,6 +6,7 @@ from analyzer.engine.events import Forward, Mode, Step
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap, Site
 from analyzer.engine.values import ObjectId
+from analyzer.engine.words import words
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
 from analyzer.rules.modes import Timeline, before_loop, chain, over_batches, shared, sleeping
@@ -67,6 +68,8 @@ class StuckEvalMode(Rule):
         for case in sleeping(timeline):
             if case.switch is None or not case.is_later or _is_put_back(program, case.switch.site):
                 continue
+            if any(shared(each, case.forward) and _asks_mode(program, each) for each in timeline.modes):
+                continue
             loop = case.nest[-1].trace if case.nest else None
             report(
                 case.switch.site,
@@ -113,6 +116,12 @@ def _is_evaluated(forward: Forward, switch: Mode) -> bool:
 
 def _is_around(forward: Forward, part: ObjectId, switch: Mode) -> bool:
     return forward.module != part and part in forward.parts and bool(shared(forward, switch))
+
+
+def _asks_mode(program: Program, switch: Mode) -> bool:
+    """``if not net.training: net.train()``: training mode whatever it was before."""
+    asked = (words(program).of(guard.site) for guard in switch.guards[-1:])
+    return switch.is_eval == "no" and any(".training" in each.split() for each in asked)
 
 
 def _is_put_back(program: Program, site: Site) -> bool:

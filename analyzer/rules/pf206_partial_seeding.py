@@ -24,6 +24,7 @@ _PICKS = {"sample": 1, "choice": 1, "choices": 1, "randint": 2, "randrange": 2}
 """Draws of a few things, and how many arguments come before how many."""
 _FEW = 32
 _FILE_WORDS = re.compile(r"\bexists\b|\bis_file\b|\bisfile\b")
+_CLOCK = frozenset({"time.time", "time.time_ns", "time", "datetime.now", "datetime.datetime.now"})
 _PUTS_BACK = ("set_state", "setstate", "set_rng_state")
 _SPLIT_WORDS = re.compile(r"split|fold|subset", re.IGNORECASE)
 _RUN_WORDS = re.compile(r"runs|trials|repeat|seeds", re.IGNORECASE)
@@ -60,9 +61,9 @@ class PartialSeeding(Rule):
 
     It is a warning where the text shows the whole of it: what the file runs when it is started seeds, trains, and
     draws. It is a note where one of the three was not seen to be reached from there (a program that trains nothing, a
-    function that only others call, a draw that no call leads to), and where NumPy or ``random`` alone is seeded for
-    data that is drawn right there. Where nothing at all is seeded, a training script gets a note, unless it trains
-    several times to report how much the results vary.
+    function that only others call, a draw that no call leads to), where NumPy or ``random`` alone is seeded for data
+    that is drawn right there, and where the seed itself is drawn anew in each run. Where nothing at all is seeded, a
+    training script gets a note, unless it trains several times to report how much the results vary.
 
     ## Fix safety
     No automatic fix: where the seed belongs is the author's choice.
@@ -118,6 +119,8 @@ def _report(program: Program, report: Report, found: Randomness, stream: str, tr
     if not seeded or draw is None:
         return
     first = seeded[0][0]
+    fresh = _drawn_names(program, found, first)
+    is_fresh = all(_is_fresh(program, site, fresh) for site, _ in seeded if site.path == first.path)
     names = sorted({STREAMS[other] for _, other in seeded if other in STREAMS}) or ["the generator of the GPU"]
     report(
         first,
@@ -125,8 +128,33 @@ def _report(program: Program, report: Report, found: Randomness, stream: str, tr
         f"{STREAMS[stream]}: runs {{will differ}}. Call `{_SEED[stream]}` as well.",
         because=[start(first, "some generators are seeded here"), draw],
         gaps=[Gap.UNSEEN if found.is_uncertain or _are_for_one_draw(program, seeded) else Gap.CONVENTION],
-        severity=Severity.NOTE if whole is None or _is_beside(program, seeded) else None,
+        severity=Severity.NOTE if whole is None or _is_beside(program, seeded) or is_fresh else None,
     )
+
+
+def _drawn_names(program: Program, found: Randomness, near: Site) -> set[str]:
+    """What a random number, or the time, is put into in any case, in the function or file body around a seed:
+    ``args.seed = random.randint(1, 10000)``, and not ``if args.seed is None``."""
+    function, unit = program.function_around(near), program.unit(near.path)
+    body = function.body if function is not None else unit.body if unit is not None else ()
+    drawn = {site.at for stream in STREAMS for site in draws_of(program, found, stream) if site.path == near.path}
+    names: set[str] = set()
+    for node in body:
+        if isinstance(node, ir.Assign) and node.value is not None and _is_random(node.value, drawn):
+            names |= {name for target in node.targets if (name := dotted(target)) is not None}
+    return names
+
+
+def _is_random(value: ir.Expr, drawn: set[int]) -> bool:
+    parts = walk((value,), False)
+    return any(isinstance(part, ir.Call) and (part.at in drawn or dotted(part.callee) in _CLOCK) for part in parts)
+
+
+def _is_fresh(program: Program, site: Site, drawn: set[str]) -> bool:
+    """Whether a seed is another one in each run, so that what it leaves out differs no more than the rest."""
+    node = words(program).node(site)
+    given = node.args[0].value if isinstance(node, ir.Call) and node.args else None
+    return given is not None and dotted(given) in drawn
 
 
 class _Run:

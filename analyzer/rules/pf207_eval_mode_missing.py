@@ -54,8 +54,8 @@ class EvalModeMissing(Rule):
     without dropout, batch norm or ``self.training``; for models that come in evaluation mode (``from_pretrained``);
     for passes without gradients inside a training loop (teachers, targets, pseudo-labels); where the outputs are thrown
     away (recomputing the statistics of batch norm). A note where no layer is known that changes the results (instance
-    norm and ``if self.training`` may not), and nothing in the program calls ``train()``, and where pictures are drawn
-    of what comes out.
+    norm and ``if self.training`` may not), and nothing in the program calls ``train()``, where pictures are drawn of
+    what comes out, and for a loss that minds the mode behind a network that was switched.
 
     ## Fix safety
     Unsafe: the results of the evaluation change, which is the point, and a later training loop needs ``train()``.
@@ -98,7 +98,9 @@ class EvalModeMissing(Rule):
                 f"{_effect(program, forward)}. Call `eval()` first.",
                 because=chain(forward.mode or program.objects[forward.module].trace, nest[-1].trace, forward.trace),
                 gaps=gaps,
-                severity=Severity.NOTE if _is_for_show(program, forward, nest) else _severity(timeline, forward),
+                severity=Severity.NOTE
+                if _is_for_show(program, forward, nest) or (forward is not first and first.is_eval == "yes")
+                else _severity(timeline, forward),
                 fix=before_loop(program, forward, nest, "eval"),
             )
 
