@@ -15,13 +15,19 @@ from analyzer.engine.program import Program
 from analyzer.engine.trace import Site
 from analyzer.engine.words import words
 from analyzer.syntax import ir
-from analyzer.syntax.scope import HANDED, dotted, walk
+from analyzer.syntax.scope import HANDED, dotted, target_names, walk
 
 _DEPTH = 5
 _MOST = 64
 """Expressions looked at for one question."""
 _PLAIN = frozenset(["int", "bool", "str", "float", "getattr", "get", "getenv", "join", "format", "Path"])
 """Calls that give back what they are given, or look it up by a name."""
+_KNOWN = frozenset([
+    "torch", "np", "numpy", "os", "math", "len", "isinstance", "hasattr", "getattr", "bool", "int", "any", "all", "str",
+    "callable", "min", "max", "abs", "exists", "isfile", "isdir", "is_file", "is_dir", "get", "startswith", "endswith",
+    "keys", "item",
+])  # fmt: skip
+"""Functions and modules whose answer is the same in every process, or nearly."""
 SPAWNED = "rank"
 """What is said of the first argument of a function that ``spawn`` runs in every process."""
 
@@ -34,8 +40,10 @@ class Origins:
     given: dict[tuple[str, str], list[ir.Expr]] = field(default_factory=dict)
     attributes: dict[str, list[tuple[str, ir.Expr]]] = field(default_factory=dict)
     calls: dict[str, list[tuple[str, ir.Call]]] = field(default_factory=dict)
-    defined: dict[str, list[ir.FunctionDef]] = field(default_factory=dict)
+    defined: dict[str, list[tuple[str, ir.FunctionDef]]] = field(default_factory=dict)
     spawned: set[str] = field(default_factory=set)
+    entered: set[tuple[str, str]] = field(default_factory=set)
+    """What ``with … as name`` gives."""
 
     def read(self) -> None:
         """Note the assignments, calls and functions of every file that was read."""
@@ -49,11 +57,13 @@ class Origins:
 
     def _note(self, path: str, node: object) -> None:
         if isinstance(node, ir.FunctionDef):
-            self.defined.setdefault(node.name, []).append(node)
+            self.defined.setdefault(node.name, []).append((path, node))
         elif isinstance(node, ir.Call):
             name = (dotted(node.callee) or "").rpartition(".")[2]
             if name:
                 self.calls.setdefault(name, []).append((path, node))
+        elif isinstance(node, ir.With):
+            self.entered |= {(path, name) for _, to in node.items if to is not None for name in target_names(to)}
         elif isinstance(node, ir.Assign) and node.value is not None:
             for target in node.targets:
                 if isinstance(target, ir.Name):
@@ -84,15 +94,41 @@ class Origins:
             yield from self._argument(path, node)
         elif isinstance(node, ir.Attribute):
             yield f".{node.attr}", self.attributes.get(node.attr, [])
+            yield from self._answers(node.attr) if is_asked else ()  # a property
         elif isinstance(node, ir.Constant):
             yield repr(node.value), []
         elif isinstance(node, ir.Call):
             name = (dotted(node.callee) or "").rpartition(".")[2]
             yield f"{name}()", []
-            for function in self.defined.get(name, ()) if is_asked else ():
-                yield " ".join((*function.uses, *(attr for attrs in function.uses.values() for attr in attrs))), []
+            yield from self._answers(name) if is_asked else ()
         for part in _inside(node):
             yield from self._parts(path, part, is_asked and not _compares(node))
+
+    def _answers(self, name: str) -> Iterator[tuple[str, list[tuple[str, ir.Expr]]]]:
+        """What functions of a name say, and what they return."""
+        for path, function in self.defined.get(name, ()):
+            given = [each.value for each in walk(function.body, False) if isinstance(each, ir.Return) and each.value]
+            said = " ".join((*function.uses, *(attr for attrs in function.uses.values() for attr in attrs)))
+            yield said, [(path, each) for each in given]
+
+    def is_unseen(self, site: Site) -> bool:
+        """Whether a condition is the answer of a function that was not read, or of one that ``with`` enters."""
+        node = words(self.program).node(site)
+        test = node.test if isinstance(node, (ir.If, ir.While)) else None
+        asked = [test] if test is not None else []
+        while asked:
+            each = asked.pop()
+            if isinstance(each, ir.Operation) and not _compares(each):
+                asked += _inside(each)
+            elif self._is_unread(each) or (isinstance(each, ir.Name) and (site.path, each.id) in self.entered):
+                return True
+        return False
+
+    def _is_unread(self, call: ir.Expr) -> bool:
+        if not isinstance(call, ir.Call):
+            return False
+        root, _, last = (dotted(call.callee) or "").rpartition(".")
+        return bool(last) and last not in self.defined and last not in _KNOWN and root.partition(".")[0] not in _KNOWN
 
     def _argument(self, path: str, node: ir.Name) -> Iterator[tuple[str, list[tuple[str, ir.Expr]]]]:
         """What the calls that were read give a parameter."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from analyzer.engine.data_events import LoaderMade
-from analyzer.engine.events import Backward
+from analyzer.engine.events import Backward, Step
 from analyzer.engine.loading import (
     DISTRIBUTED_SAMPLERS,
     Loading,
@@ -129,9 +129,13 @@ def _is_by_length(program: Program, made: LoaderMade) -> bool:
 
 
 def _is_trained(program: Program, training: Training) -> bool:
-    """Whether the passes over the data are more than one batch to look at gradients of."""
+    """Whether the passes over the data are more than one batch to look at gradients of, and something steps: an attack
+    and a sampler ask for gradients as well."""
     backwards = [event for event in program.of(Backward) if event.trace == training.trace]
-    return not backwards or any(event.loops for event in backwards)
+    steps = [event for event in program.of(Step) if event.loops]
+    return not backwards or any(
+        event.loops and any(step.loops[0].key == event.loops[0].key for step in steps) for event in backwards
+    )
 
 
 def _is_noise(program: Program, dataset: Value | None) -> bool:

@@ -7,6 +7,7 @@ import re
 from analyzer.engine.data_events import Saved, Sharded
 from analyzer.engine.events import Backward, Event, Guard, Step
 from analyzer.engine.loading import DEVICE_NAMES, RANK_WORDS, asks_for_rank, loading
+from analyzer.engine.origins import origins
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap, Site
 from analyzer.engine.words import spelled, words
@@ -113,7 +114,7 @@ def _may_choose(program: Program, guard: Guard) -> bool:
     said = words(program).of(guard.site)
     if _CHOOSES.search(said) or (not guard.is_periodic and "0" in said.split()):
         return True
-    return asks_for_rank(program, guard.site)
+    return asks_for_rank(program, guard.site) or origins(program).is_unseen(guard.site)
 
 
 def _is_by_rank(program: Program, event: Saved) -> bool:
