@@ -122,6 +122,11 @@ def tensors_on_gpu(machine: Calls, args: Args, at: int, state: State, result: Va
             machine.emit(GpuUsed, at, None)
 
 
+def gpu_asked(machine: Calls, args: Args, at: int, state: State, result: Value) -> None:
+    """``torch.cuda.current_device()``: it raises where there is no GPU."""
+    machine.emit(GpuUsed, at, None)
+
+
 def _saved(callee: str, number: int, name: str) -> Observer:
     def note(machine: Calls, args: Args, at: int, state: State, result: Value) -> None:
         file = args.node(number, name)
@@ -149,10 +154,15 @@ def saved_once(machine: Calls, receiver: Value, args: Args, at: int, state: Stat
 
 
 FUNCTIONS = {"torch.load": load, "torch.device": device}
+_NEED_GPU = tuple(
+    f"torch.cuda.{name}"
+    for name in ("current_device", "set_device", "get_device_name", "get_device_properties", "synchronize")
+)
 OBSERVERS = {
     "torch.save": _saved("torch.save", 1, "f"),
     "torch.cuda.is_available": device_asked,
     "torch.device": device_made,
+    **dict.fromkeys(_NEED_GPU, gpu_asked),
     "torch.set_default_tensor_type": tensors_on_gpu,
     "torch.set_default_device": tensors_on_gpu,
 }
