@@ -1,13 +1,17 @@
-"""``python -m estimator.calibration trace | reserve | page``."""
+"""``python -m estimator.calibration trace | reserve | measure | page``."""
 
 from __future__ import annotations
 
 import argparse
 import csv
+import json
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
+from analyzer.errors import InputError
 from analyzer.toml import parse_toml
+from estimator.calibration import gpu
 from estimator.calibration.compare import PAGE, cases, page
 from estimator.calibration.variants import (
     CASES,
@@ -74,12 +78,35 @@ def _reserve(words: Sequence[str]) -> None:
                     writer.writerows(rows.values())
 
 
+def _measure(args: argparse.Namespace) -> int:
+    """On a real GPU; the child's answer is its last line."""
+    if args.command == "measure-one":
+        run = gpu.Run(**json.loads(args.run))
+        print(json.dumps(gpu.one(run, next(case for case in cases() if case["id"] == run.model))))
+        return 0
+    deep = parse_toml(CASES.read_text(encoding="utf-8"))["deep"]
+    wanted = list(gpu.runs(cases(), deep, args.words, args.batch, args.seq))
+    if args.list:
+        print(*wanted, sep="\n")
+        return 0
+    return 1 if gpu.measure(wanted, args.records) else 0
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Trace, or write or check the page."""
     parser = argparse.ArgumentParser(prog="python -m estimator.calibration", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("trace", help="needs torch and transformers").add_argument("words", nargs="*")
     commands.add_parser("reserve", help="needs torch and transformers").add_argument("words", nargs="*")
+    measuring = commands.add_parser("measure", help="needs torch, transformers and a GPU with nothing else on it")
+    measuring.add_argument("words", nargs="*", help="parts of a model's id, a variant's and an optimizer's name")
+    measuring.add_argument("--records", type=Path, default=gpu.RECORDS, metavar="FILE", help="appended to")
+    measuring.add_argument(
+        "--batch", type=int, nargs="+", default=[], metavar="N", help="instead of those of cases.toml"
+    )
+    measuring.add_argument("--seq", type=int, nargs="+", default=[], metavar="N")
+    measuring.add_argument("--list", action="store_true", help="print the runs and measure none")
+    commands.add_parser("measure-one", help="what `measure` starts").add_argument("run")
     commands.add_parser("page").add_argument("--check", action="store_true")
     args = parser.parse_args(argv)
     if args.command == "trace":
@@ -88,6 +115,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args.command == "reserve":
         _reserve(args.words)
         return 0
+    if args.command in ("measure", "measure-one"):
+        try:
+            return _measure(args)
+        except InputError as error:
+            print(error, file=sys.stderr)
+            return 2
     text = page()
     if args.check:
         is_fresh = PAGE.exists() and PAGE.read_text(encoding="utf-8") == text

@@ -19,7 +19,7 @@ _NAMES = {
     "num_key_value_heads": "kv_heads", "head_dim": "head_dim", "num_hidden_layers": "layers",
 }  # fmt: skip
 """What a transformers configuration calls our facts."""
-_DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
+DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 STEPS = 2
 """The first allocates the optimizer's state, the second runs beside it."""
 
@@ -30,7 +30,7 @@ def trace(
     """Bytes at the end of forward, the most during forward, backward and the optimizer step, and what the allocator
     reserved for all of it. `has_lists`: the optimizer works on lists of all parameters (foreach)."""
     with FakeTensorMode(allow_non_fake_inputs=True), Live() as live:
-        model = _model(case, variant, layers)
+        model = built(case, variant, layers)
         trained = [each for each in model.parameters() if each.requires_grad]
         optimizer = torch.optim.AdamW(trained, foreach=has_lists)
         tokens = torch.zeros(batch, seq, dtype=torch.long)
@@ -46,7 +46,7 @@ def trace(
             with ExitStack() as modes:
                 modes.enter_context(Cuda(is_mixed=bool(variant.mixed)))
                 if variant.mixed:
-                    modes.enter_context(torch.autocast("cpu", _DTYPES[variant.mixed]))
+                    modes.enter_context(torch.autocast("cpu", DTYPES[variant.mixed]))
                 loss = model(**{read: source}, labels=labels).loss
             found |= {"forward end": live.now, "forward": live.peak}
             live.peak = live.now
@@ -62,7 +62,8 @@ def trace(
     return found
 
 
-def _model(case: Mapping[str, Any], variant: Variant, layers: int) -> Any:
+def built(case: Mapping[str, Any], variant: Variant, layers: int, *, has_dropout: bool = False) -> Any:
+    """The model, ready to be trained. `has_dropout`: inside of fused attention too, where a device has a kernel."""
     import transformers
 
     facts = find_model(case["id"])
@@ -73,11 +74,11 @@ def _model(case: Mapping[str, Any], variant: Variant, layers: int) -> Any:
     config = getattr(transformers, case["classes"][0])(**sizes)
     config._attn_implementation = variant.attention
     config.use_cache = False
-    if variant.attention == "sdpa":  # a CPU's fused attention knows no dropout, a GPU's does
+    if variant.attention == "sdpa" and not has_dropout:  # a CPU's fused attention knows no dropout, a GPU's does
         for name in ("attn_pdrop", "attention_probs_dropout_prob", "attention_dropout"):
             if hasattr(config, name):
                 setattr(config, name, 0.0)
-    torch.set_default_dtype(_DTYPES[variant.weights])
+    torch.set_default_dtype(DTYPES[variant.weights])
     try:
         model = getattr(transformers, case["classes"][1])(config)
     finally:
