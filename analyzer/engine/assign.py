@@ -9,7 +9,7 @@ from analyzer.engine.calls import Calls
 from analyzer.engine.data_events import LoaderIterated
 from analyzer.engine.events import Clear, Kept, Store
 from analyzer.engine.graphs import carries, first_trace
-from analyzer.engine.machine import CONTAINERS, Args
+from analyzer.engine.machine import CONTAINERS, Args, unseen
 from analyzer.engine.optim_events import LayerReplaced
 from analyzer.engine.padding import padding_of, unpadded
 from analyzer.engine.state import State
@@ -51,10 +51,13 @@ class Assignments(Calls):
         if added is not None:
             return self.augment(ir.Augment(node.at, node.targets[0], "+", added), state)
         grown = joined(node.targets[0], node.value) if len(node.targets) == 1 else None
-        before = self.evaluate(node.targets[0], state) if grown is not None else None
+        mixed = averaged(node.targets[0], node.value) if len(node.targets) == 1 and grown is None else None
+        part = grown or mixed
+        before = self.evaluate(node.targets[0], state) if part is not None else None
         value = self.evaluate(node.value, state)
-        if grown is not None and before is not None and any(carries(case) for case in value.cases):
-            value = self.accumulate(ir.Augment(node.at, node.targets[0], "+", grown), before, value, value, "item")
+        if part is not None and before is not None and any(carries(case) for case in value.cases):
+            how: Literal["average", "item"] = "average" if grown is None else "item"
+            value = self.accumulate(ir.Augment(node.at, node.targets[0], "+", part), before, value, value, how)
         outputs.note_joined(self, node, value)
         targets.note_average(self, node, value, state)
         weights.named(self, node, value)
@@ -165,6 +168,8 @@ class Assignments(Calls):
                 continue
             if self.lacking and dotted(target.value) == self.lacking:
                 self.live_with(case, value)
+            is_last = isinstance(index, Const) and index.value == -1
+            self.end_with(case, value if is_last else unseen("the last item", self.site(at)), state)
             if isinstance(index, Const):
                 state.set((case.obj, f"[{index.value!r}]"), value)
             else:
@@ -202,7 +207,7 @@ class Assignments(Calls):
         value = self.evaluate(node.value, state)
         if node.op == "+" and isinstance(left, Ref):
             for case in value.cases:
-                self.copy_items(case, left, node.at, state)
+                self.take_in(case, left, node.at, state)
             self.note_store(left, value, node.value, "append", state)
             return state
         if isinstance(left, Parameter):  # changed in place, under `no_grad`: the same parameter
@@ -238,7 +243,7 @@ class Assignments(Calls):
         left: Value,
         value: Value,
         result: Value,
-        how: Literal["accumulate", "item"] = "accumulate",
+        how: Literal["accumulate", "average", "item"] = "accumulate",
     ) -> Value:
         """``total += loss``: carried when what is added to already holds an earlier iteration's sum."""
         tag = ("accumulator", self.site(node.at))
@@ -261,6 +266,7 @@ class Assignments(Calls):
                 for case in self.evaluate(target.value, state).cases:
                     if isinstance(case, Ref):
                         self.emptied.setdefault(case.obj, set()).add(self.loops)
+                        self.end_with(case, unseen("the last item", self.site(node.at)), state)
         return state
 
 
@@ -271,6 +277,24 @@ def summand(target: ir.Expr, value: ir.Expr) -> ir.Expr | None:
     if is_place(target, value.left):
         return value.right
     return value.left if isinstance(target, ir.Name) and is_place(target, value.right) else None
+
+
+def averaged(target: ir.Expr, value: ir.Expr) -> ir.Expr | None:
+    """What goes into a running average: ``0.1 * y`` in ``x = 0.9 * x + 0.1 * y``, perhaps in a branch of ``… if … else
+    …``."""
+    if isinstance(value, ir.Conditional):
+        return averaged(target, value.body) or averaged(target, value.orelse)
+    if not isinstance(value, ir.Operation) or value.op != "+" or value.right is None:
+        return None
+    sides = ((value.left, value.right), (value.right, value.left))
+    return next((other for one, other in sides if is_share(target, one) and not is_share(target, other)), None)
+
+
+def is_share(target: ir.Expr, expr: ir.Expr) -> bool:
+    """``0.9 * x``, ``x * beta``, and ``x`` itself."""
+    if isinstance(expr, ir.Operation) and expr.op == "*" and expr.right is not None:
+        return is_place(target, expr.left) or is_place(target, expr.right)
+    return is_place(target, expr)
 
 
 def joined(target: ir.Expr, value: ir.Expr) -> ir.Expr | None:

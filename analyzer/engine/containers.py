@@ -8,7 +8,7 @@ from analyzer.engine import outputs
 from analyzer.engine.data_events import LoaderIterated
 from analyzer.engine.events import Loop, Loss, Store
 from analyzer.engine.graphs import carries
-from analyzer.engine.machine import CONTAINERS
+from analyzer.engine.machine import CONTAINERS, LAST, MAX_APART, unseen
 from analyzer.engine.narrowing import Change, narrow
 from analyzer.engine.operations import Operations
 from analyzer.engine.state import State
@@ -63,6 +63,8 @@ class Containers(Operations):
             return Tuple(tuple(items), trace=trace) if not loose else Stream(union(items), trace=trace)
         ref = self.create(expr.kind, expr.at, expr.kind, "created here")
         self.fill(ref, items, state, loose)
+        if expr.kind == "list" and items and not isinstance(expr.items[-1], ir.Starred):
+            self.end_with(ref, items[-1], state)
         return ref
 
     def fill(self, ref: Ref, items: list[Value], state: State, loose: bool = False) -> None:
@@ -83,6 +85,30 @@ class Containers(Operations):
 
     def empty(self, ref: Ref, state: State) -> None:
         state.clear(ref.obj)
+
+    def next_field(self, ref: Ref, state: State) -> str:
+        """The field for one more element: of its own while the list grows one by one, outside any loop."""
+        obj = self.obj(ref)
+        if obj.kind != "list" or len(self.loops) > len(obj.loops) or self.guards:
+            return "[]"
+        names = [name for name, _ in state.fields(ref.obj) if name[:1] == "["]
+        return f"[{len(names)}]" if len(names) < MAX_APART and "[]" not in names else "[]"
+
+    def take_in(self, source: Value, into: Ref, at: int, state: State) -> None:
+        """``into.extend(source)``, ``into.update(source)``: items of a list stay in order, known keys apart."""
+        if self.obj(into).kind != "list":
+            self.copy_items(source, into, at, state)
+            return
+        items = self.in_order(source, state)
+        for item in items if items is not None else (self.element(source, at, state),):
+            state.add((into.obj, self.next_field(into, state) if items is not None else "[]"), item)
+        if items != ():
+            self.end_with(into, items[-1] if items is not None else unseen("the last item", self.site(at)), state)
+
+    def end_with(self, ref: Ref, value: Value, state: State) -> None:
+        """What a list holds last, however many items are before it."""
+        if self.obj(ref).kind == "list":
+            state.set((ref.obj, LAST), value)
 
     def dict_display(self, expr: ir.DictDisplay, state: State) -> Value:
         ref = self.create("dict", expr.at, "dict", "created here")

@@ -6,7 +6,7 @@ from analyzer.engine import frozen, measures, modes, outputs, padding, shapes, t
 from analyzer.engine.devices import are_synthetic
 from analyzer.engine.events import Forward
 from analyzer.engine.graphs import carries, device_of, roots_of
-from analyzer.engine.machine import CONTAINERS, MAX_DEPTH, Args
+from analyzer.engine.machine import CONTAINERS, MAX_DEPTH, Args, unseen
 from analyzer.engine.replay import replayed
 from analyzer.engine.rows import Rows
 from analyzer.engine.state import FALSE, GRAD_OFF, State
@@ -69,7 +69,21 @@ class Forwards(Rows):
             asleep=modes.asleep(self, ref, state),
             parts=self.with_parts(frozenset({ref.obj}), state) if self.has_optimizer else frozenset(),
         )  # fmt: skip
+        if self.pass_hooks:
+            self.run_pass_hooks(ref, result, at, state)
         return result
+
+    def run_pass_hooks(self, ref: Ref, result: Value, at: int, state: State) -> None:
+        """The hooks of a module and of its parts, which get what each of them gave."""
+        parts, root, is_off = self.with_parts(frozenset({ref.obj}), state), self.root(at), state.flag(*GRAD_OFF)
+        trace = start(self.site(at), "a hook gets what a layer gives", Gap.CONVENTION)
+        inner = Tensor(
+            "no" if is_off else "yes", frozenset() if is_off else frozenset({root}), is_opaque=True, trace=trace
+        )
+        for obj in [obj for obj in self.pass_hooks if obj in parts]:
+            for hook in self.pass_hooks[obj].values():
+                given = (Ref(obj), unseen("an input", self.site(at)), result if obj == ref.obj else inner)
+                self.call(hook, Args(given), at, state)
 
     def is_forward(self, func: Func) -> bool:
         """``model.forward(x)`` outside any forward pass is a forward pass."""

@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 _NEW = tuple.__new__
 MAX_DEPTH = 14
 CONTAINERS = ("list", "dict", "set", "deque", "Data")
+LAST = "is last"
+"""The field of a list for what it holds last."""
+MAX_APART = 64
+"""So many items of a list are told apart."""
 
 
 class OutOfBudget(Exception):
@@ -128,6 +132,8 @@ class Machine(ABC):
         self.changed: dict[Site, set[tuple[Loop, ...]]] = {}
         """The loops under which tensors were changed in place, by where they were made."""
         self.emptied: dict[ObjectId, set[tuple[Loop, ...]]] = {}
+        self.pass_hooks: dict[ObjectId, dict[int, Value]] = {}
+        """What runs after each forward pass of a module, by the place where it was registered."""
         self.followers: set[ObjectId] = set()
         """Modules whose weights are set from those of others: targets, teachers, averages."""
         self.switches: dict[Trace, int] = {}

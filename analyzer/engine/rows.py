@@ -10,9 +10,9 @@ from analyzer.engine.built import MODULES, UNPACKED
 from analyzer.engine.device_events import Transfer
 from analyzer.engine.devices import MOVES, located, moved_to
 from analyzer.engine.effects import Effects
-from analyzer.engine.events import Loss
+from analyzer.engine.events import Escape, Loss
 from analyzer.engine.graphs import combine, roots_of
-from analyzer.engine.machine import CONTAINERS, Args
+from analyzer.engine.machine import CONTAINERS, LAST, Args
 from analyzer.engine.optim_events import OptimizerMade
 from analyzer.engine.state import GRAD_OFF, TRUE, State
 from analyzer.engine.trace import Gap, start
@@ -162,7 +162,7 @@ class Rows(Effects):
         """A list whose elements are known, as it is now: a tuple of them."""
         if not isinstance(value, Ref) or self.obj(value).kind != "list":
             return value
-        held = dict(state.fields(value.obj))
+        held = {name: item for name, item in state.fields(value.obj) if name[:1] == "["}
         items = [held.get(f"[{index}]") for index in range(len(held))]
         known = tuple(item for item in items if item is not None)
         return Tuple(known, trace=value.trace) if len(known) == len(held) else value
@@ -213,7 +213,21 @@ class Rows(Effects):
             layer = union(self.element(case, 0, state) for case in value.cases)
             is_known = all(isinstance(case, Ref) and self.obj(case).kind == "Module" for case in layer.cases)
             layers.insert(position, layer if is_known else unseen_layers)
+            last = self.last_of(value, state)
+            if last is not None:
+                layers.insert(position + 1, last)
         return tuple((str(index), value) for index, value in enumerate(layers))
+
+    def last_of(self, value: Value, state: State) -> Value | None:
+        """The layer that stands last in a list, if that is known and no code that was not read has the list."""
+        last = state.get((value.obj, LAST)) if isinstance(value, Ref) and self.obj(value).kind == "list" else None
+        if last is None or not isinstance(value, Ref):
+            return None
+        is_known = all(isinstance(case, Ref) and self.obj(case).kind == "Module" for case in last.cases)
+        given = any(
+            isinstance(event, Escape) and event.how == "call" and value.obj in event.objects for event in self.events
+        )
+        return last if is_known and not given else None
 
     def tensor_result(self, row: Row, inputs: tuple[Value, ...], at: int, state: State, args: Args) -> Value:
         incoming = [case for value in inputs for case in self.deep(value, state) if isinstance(case, (Tensor, Unknown))]

@@ -39,6 +39,9 @@ _RETAINS = re.compile(r"\bretain_graph\s*=\s*True")
 _CUTS = re.compile(r"detach|\.data\b")
 
 
+_WHATS = {"accumulate": "this running sum", "average": "this running average"}
+
+
 class GraphRetention(Rule):
     """A tensor is kept together with the graph that computed it.
 
@@ -159,8 +162,8 @@ def _is_wanted(
     """Whether a graph that no backward pass in the loops frees is kept for one that follows, or is none."""
     if store.site in needed and is_evaluated(program, carrier):
         return True
-    if store.how == "item" and not isinstance(store.into, int):
-        return True  # a table that is filled: what reads it may be a part of the same pass
+    if store.how in {"item", "average"} and not isinstance(store.into, int):
+        return True  # a table that is filled, a state that goes on: what reads it may be a part of the same pass
     return _is_needed_later(program, store, carrier, loops) or is_entered_under(program, store.calls)
 
 
@@ -409,7 +412,7 @@ def _is_seen(program: Program, loop: Loop) -> bool:
 
 
 def _message(program: Program, store: Store, *, is_freed: bool) -> str:
-    what = "this running sum" if store.how == "accumulate" else "this container"
+    what = _WHATS.get(store.how, "this container")
     text = program.sources.text(Site(store.site.path, store.value_at))
     of_what = "the tensor" if store.how == "item" else f"`{text}`"
     if is_freed:

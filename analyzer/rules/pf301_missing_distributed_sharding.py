@@ -47,10 +47,11 @@ class MissingDistributedSharding(Rule):
     and ``sampler.set_epoch(epoch)`` at the start of each epoch.
 
     ## When it stays quiet
-    With a sampler or batch sampler that may know the rank (the random ones of torch do not); for iterable datasets;
-    where data is sliced, sharded or built by rank; for loaders that only evaluate (also those that draw in order), or
-    that only one rank builds; where Accelerate, Lightning or a trainer shards. A note for DeepSpeed's engine, which
-    often serves one process, and where several processes are an option that is off by default.
+    With a sampler or batch sampler that may know the rank (the random ones of torch, and batches of these, do not);
+    for iterable datasets; where data is sliced, sharded or built by rank; for loaders that only evaluate (also
+    those that draw in order), or that only one rank builds; where Accelerate, Lightning or a trainer shards. A note
+    for DeepSpeed's engine, which often serves one process, and where several processes are an option that is off by
+    default.
 
     ## Fix safety
     No automatic fix: the sampler also needs ``set_epoch`` where the epochs are counted.
@@ -141,7 +142,7 @@ def _training(program: Program, known: Loading, made: LoaderMade) -> tuple[Trace
     shuffled = is_const(made.argument("shuffle"), True)
     kind = dataset_kind(program, made.argument("dataset"))
     gaps: list[Gap] = []
-    sampled = not is_absent(made.argument("sampler"))
+    sampled = not (is_absent(made.argument("sampler")) and is_absent(made.argument("batch_sampler")))
     if kind == "unknown":  # shuffled data is indexed data: an iterable dataset refuses `shuffle=True` and samplers
         gaps.append(Gap.CONVENTION if shuffled or sampled else Gap.UNSEEN)
     shuffled = shuffled or (sampled and not is_sequential(program, made.argument("sampler")))

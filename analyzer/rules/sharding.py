@@ -15,18 +15,33 @@ _WHOLE = tuple(
     for name in ("RandomSampler", "SequentialSampler", "WeightedRandomSampler")
 )
 
+_BATCHES = ("torch.utils.data.BatchSampler", "torch.utils.data.sampler.BatchSampler")
+
 
 def is_whole(program: Program, known: Loading, made: LoaderMade) -> bool:
     """Whether nothing on the loader can split the data."""
     if made.has_more or not _knows_no_rank(program, made.argument("sampler"), made.site):
         return False
-    if not is_absent(made.argument("batch_sampler")):
+    if not is_absent(made.argument("batch_sampler")) and not _batches_of_all(program, made):
         return False
     if dataset_kind(program, made.argument("dataset")) == "iterable":
         return False
     if known.is_handed_over(made) or guarded_by_rank(program, made.guards):
         return False
     return not speaks_of_rank(program, made.argument("dataset")) and not named_by_rank(program, made)
+
+
+def _batches_of_all(program: Program, made: LoaderMade) -> bool:
+    """``BatchSampler(RandomSampler(dataset), 32, True)``: batches of a sampler that knows no rank."""
+    given = made.argument("batch_sampler")
+    refs = [case for case in given.cases if isinstance(case, Ref)] if given is not None else []
+    if not refs or any(not program.objects[ref.obj].name.startswith(_BATCHES) for ref in refs):
+        return False
+    held = [dict(program.objects[ref.obj].arguments) for ref in refs]
+    samplers = [each.get("0", each.get("sampler")) for each in held]
+    return all(
+        each is not None and not is_absent(each) and _knows_no_rank(program, each, made.site) for each in samplers
+    )
 
 
 def is_made_up(program: Program, dataset: Value | None) -> bool:

@@ -201,8 +201,11 @@ def is_overwritten(program: Program, store: Store, loops: tuple[Loop, ...]) -> b
 
 
 def _adds_up(program: Program, store: Store) -> bool:
-    """``sums[key] += value``, ``sums[key] = sums.get(key, 0) + value``."""
-    if isinstance(words(program).node(store.site), ir.Augment):
+    """``sums[key] += value``, ``sums[key] = sums.get(key, 0) + value``, ``kept = torch.cat([kept, value])``."""
+    statement = words(program).node(store.site)
+    if isinstance(statement, ir.Augment):
+        return True
+    if isinstance(statement, ir.Assign) and not any(isinstance(each, ir.Subscript) for each in statement.targets):
         return True
     for node in _statements(program, store.site):
         if isinstance(node, ir.Assign) and node.value is not None and node.value.at == store.site.at:

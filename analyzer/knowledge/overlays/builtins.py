@@ -8,7 +8,7 @@ from typing import Literal
 from analyzer.engine import values as engine
 from analyzer.engine.calls import Calls, iterator
 from analyzer.engine.graphs import combine
-from analyzer.engine.machine import Args
+from analyzer.engine.machine import Args, unseen
 from analyzer.engine.measures import UNITS, Drawn, number_of
 from analyzer.engine.operations import LENGTHS
 from analyzer.engine.state import State
@@ -234,11 +234,21 @@ FUNCTIONS: dict[str, Function] = {
 
 
 def _append(machine: Calls, ref: Ref, args: Args, at: int, state: State) -> Value:
-    return _put(machine, ref, args, _next_index(machine, ref, state), state)
+    result = _put(machine, ref, args, machine.next_field(ref, state), state)
+    if args.positional:
+        machine.end_with(ref, args.positional[-1], state)
+    return result
 
 
 def _add(machine: Calls, ref: Ref, args: Args, at: int, state: State) -> Value:
+    _reorder(machine, ref, args, at, state)
     return _put(machine, ref, args, "[]", state)
+
+
+def _reorder(machine: Calls, ref: Ref, args: Args, at: int, state: State) -> Value:
+    """What stands last is another item from here on."""
+    machine.end_with(ref, unseen("the last item", machine.site(at)), state)
+    return Scalar()
 
 
 def _put(machine: Calls, ref: Ref, args: Args, field: str, state: State) -> Value:
@@ -248,15 +258,6 @@ def _put(machine: Calls, ref: Ref, args: Args, field: str, state: State) -> Valu
     if node is not None:
         machine.note_store(ref, value, node, "append", state)
     return const(None)
-
-
-def _next_index(machine: Calls, ref: Ref, state: State) -> str:
-    """The field for one more element: of its own while the list grows one by one, outside any loop."""
-    obj = machine.obj(ref)
-    if obj.kind != "list" or len(machine.loops) > len(obj.loops) or machine.guards:
-        return "[]"
-    names = [name for name, _ in state.fields(ref.obj) if name[:1] == "["]
-    return f"[{len(names)}]" if len(names) < 64 and "[]" not in names else "[]"
 
 
 def _extend(machine: Calls, ref: Ref, args: Args, at: int, state: State) -> Value:
@@ -270,7 +271,7 @@ def _update(machine: Calls, ref: Ref, args: Args, at: int, state: State) -> Valu
 def _take_in(machine: Calls, ref: Ref, args: Args, at: int, state: State, how: Literal["append", "update"]) -> Value:
     value, node = _first(args), args.node(0)
     for case in value.cases:
-        machine.copy_items(case, ref, at, state)
+        machine.take_in(case, ref, at, state)
     if node is not None:
         machine.note_store(ref, value, node, how, state)
     return const(None)
@@ -284,6 +285,7 @@ def _clear(machine: Calls, ref: Ref, args: Args, at: int, state: State) -> Value
 
 def _pop(machine: Calls, ref: Ref, args: Args, at: int, state: State) -> Value:
     machine.emptied.setdefault(ref.obj, set()).add(machine.loops)
+    _reorder(machine, ref, args, at, state)
     return machine.object_element(ref, at, state)
 
 
@@ -323,8 +325,8 @@ _LIST: dict[str, Method] = {
     "append": _append, "add": _add, "appendleft": _add, "insert": _add, "extend": _extend,
     "clear": _clear, "pop": _pop,
     "popleft": _pop, "copy": _itself, "get": _get, "setdefault": _setdefault, "values": _values, "items": _items,
-    "keys": _keys, "update": _update, "sort": _nothing, "reverse": _nothing, "index": _nothing,
-    "count": _nothing, "remove": _nothing,
+    "keys": _keys, "update": _update, "sort": _reorder, "reverse": _reorder, "index": _nothing,
+    "count": _nothing, "remove": _reorder,
 }  # fmt: skip
 METHODS: dict[tuple[str, str], Method] = {
     (kind, name): method for kind in ("list", "dict", "set", "deque") for name, method in _LIST.items()
