@@ -62,8 +62,9 @@ class PartialSeeding(Rule):
     It is a warning where the text shows the whole of it: what the file runs when it is started seeds, trains, and
     draws. It is a note where one of the three was not seen to be reached from there (a program that trains nothing, a
     function that only others call, a draw that no call leads to), where NumPy or ``random`` alone is seeded for data
-    that is drawn right there, and where the seed itself is drawn anew in each run. Where nothing at all is seeded, a
-    training script gets a note, unless it trains several times to report how much the results vary.
+    that is drawn right there, where the seed itself is drawn anew in each run, and where the run has drawn from the
+    same generator before it. Where nothing at all is seeded, a training script gets a note, unless it trains several
+    times to report how much the results vary.
 
     ## Fix safety
     No automatic fix: where the seed belongs is the author's choice.
@@ -163,8 +164,11 @@ class _Run:
     def __init__(self, program: Program, entry: Site | None) -> None:
         self.program = program
         self.entry = entry
+        draws = [event for event in program.of(Drawn) if self.reaches(event) and _is_for_run(program, event.site)]
         self.seeded = {
-            event.site for event in program.of(Seeded) if self.reaches(event) and not _is_again(program, event)
+            event.site
+            for event in program.of(Seeded)
+            if self.reaches(event) and not _is_again(program, event) and not _is_late(event, draws)
         }
         self.drawn = {event.site for event in program.of(Drawn) if self.reaches(event)}
 
@@ -208,6 +212,17 @@ def _runs(program: Program) -> Iterator[_Run]:
     yield _Run(program, None)
     for entry in dict.fromkeys(event.calls[0] for event in program.of(Seeded) if not _is_main(program, event)):
         yield _Run(program, entry)
+
+
+def _is_for_run(program: Program, site: Site) -> bool:
+    """Whether what is drawn is a part of the run, and no seed or name of it."""
+    return not _makes_seed(program, site) and not _is_in_text(program, site)
+
+
+def _is_late(seed: Seeded, draws: list[Drawn]) -> bool:
+    """Whether the run has drawn from the same generator before: the seed is for what comes next (a split), and the run
+    differs anyway."""
+    return any(draw.streams & seed.streams and draw.order < seed.order for draw in draws)
 
 
 def _is_again(program: Program, seed: Seeded) -> bool:
