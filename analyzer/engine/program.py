@@ -21,7 +21,7 @@ from analyzer.knowledge.ownership import Framework, Hook
 from analyzer.knowledge.schema import Knowledge
 from analyzer.project import Project
 from analyzer.syntax import ir
-from analyzer.syntax.scope import walk
+from analyzer.syntax.scope import dotted, walk
 
 E = TypeVar("E", bound=Event)
 BUDGET = 50_000
@@ -317,10 +317,11 @@ class Program(Interpreter):
         return any(isinstance(each, ir.Jump) and each.kind == "break" for each in inside)
 
     def runs_once(self, loop: Loop) -> bool:
-        """Whether the body of a loop ends with ``break``, whatever happened: it takes the first batch and no more."""
+        """Whether the body of a loop ends with ``break``, whatever happened: it takes the first batch and no more. So
+        does ``for _ in range(1)``."""
         node = self.statement_of(loop)
         last = node.body[-1] if node is not None and node.body else None
-        return isinstance(last, ir.Jump) and last.kind == "break"
+        return (isinstance(last, ir.Jump) and last.kind == "break") or (node is not None and _counts_to_one(node.iter))
 
     def statement_of(self, loop: Loop) -> ir.For | None:
         """The ``for`` statement that a loop is."""
@@ -384,6 +385,11 @@ def name_of(func: Func) -> str:
 def _adds_to_object(event: Event) -> bool:
     """``self.total += loss``, of which nothing was there before."""
     return isinstance(event, Store) and event.how == "accumulate" and event.on_object and not event.is_carried
+
+
+def _counts_to_one(over: ir.Expr) -> bool:
+    given = over.args if isinstance(over, ir.Call) and dotted(over.callee) == "range" else ()
+    return len(given) == 1 and isinstance(given[0].value, ir.Constant) and given[0].value.value in (0, 1)
 
 
 def _order(name: str, called: frozenset[str], first: tuple[str, ...]) -> int:

@@ -291,6 +291,8 @@ def _carrying(program: Program, store: Store) -> tuple[Loop, ...]:
         return ()
     born = len(program.objects[store.into].loops) if isinstance(store.into, int) else _accumulator_depth(program, store)
     loops = store.loops[born:]
+    if all(program.runs_once(loop) for loop in loops):
+        return ()
     steps = {event.loops for event in program.of(Step)} if loops and not grown_over(loops) else set()
     return loops if any(nest[: len(store.loops)] == store.loops for nest in steps) else grown_over(loops)
 
