@@ -189,11 +189,11 @@ that works on lists of all parameters (torch's default), *one by one* stands for
 _MEASURING = """
 ## On a real GPU
 
-`python -m estimator.calibration measure [WORD ...] [--batch N ...] [--seq N ...] [--records FILE]` trains the same models
-at full depth for three steps on a CUDA device, each in a process of its own, and appends what was allocated, reserved and in
-use as measured rows; `--list` says what it would run. `python -m benchmarks.accuracy --records FILE` scores the estimates
-on them. No GPU was at hand when this page was written: the harness was run on a CPU, with torch's CUDA calls checked against
-their declarations.
+`python -m estimator.calibration measure [WORD ...] [--batch N ...] [--seq N ...] [--records FILE]` trains the same
+models at full depth for three steps on a CUDA device, each in a process of its own, and appends what was allocated,
+reserved and in use as measured rows; `--list` says what it would run. `python -m benchmarks.accuracy --records FILE`
+scores the estimates on them. No GPU was at hand when this page was written: the harness was run on a CPU, with torch's
+CUDA calls checked against their declarations.
 """
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +56,7 @@ def estimate_exactly(name: str, run: RunConfig) -> Estimate:
         ) from None
     except InputError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # what it imports is the user's, and may end the process
         raise InputError(f"{name} failed under fake tensors: {type(error).__name__}: {str(error)[:300]}") from error
     return _answer(name, run, traced, assumed)
 
@@ -73,7 +73,7 @@ def factory(name: str) -> Callable[[], Any]:
         found: Any = importlib.import_module(module)
         for part in attribute.split("."):
             found = getattr(found, part)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise InputError(f"{name}: cannot be imported: {type(error).__name__}: {error}") from error
     if not callable(found):
         raise InputError(f"{name} is no function that makes a model")
@@ -120,8 +120,17 @@ def _answer(name: str, run: RunConfig, traced: Traced, assumed: Mapping[str, str
         verdict=overall([each.verdict for each in answers]),
         model=ModelAnswer(name, traced.params, SOURCE), targets=answers, peak=peak, allocated=allocated,
         reserved=reserved, moment="the worst of two steps", terms=terms, timeline=timeline, inputs=inputs,
-        reasons=() if cards else ("no GPU to compare with is known",),
+        reasons=tuple(_remarks(run, has_cards=bool(cards), is_own="input" not in assumed)),
     )  # fmt: skip
+
+
+def _remarks(run: RunConfig, *, has_cards: bool, is_own: bool) -> Iterator[str]:
+    """What the number is not about."""
+    if not has_cards:
+        yield "no GPU to compare with is known"
+    for name in ("micro_batch", "seq_len", "image_size"):
+        if is_own and getattr(run, name).is_known:
+            yield f"{name} is not used: the factory returns an example of its own"
 
 
 def _interval(must: int, size: int, factors: tuple[float, float, float]) -> Interval:

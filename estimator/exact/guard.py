@@ -6,6 +6,7 @@ import json
 import os
 import time
 import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -43,10 +44,10 @@ class _Optimistic:
 class VRAMGuard:
     """Around a training loop: ``with VRAMGuard(model, optimizer=optimizer, example_input=x): …``.
 
-    `example_input` is a batch (or a tuple of the arguments of ``forward``); without one `batch_size` with `seq_len` or
-    `image_size` describes it, and without these only weights, gradients and optimizer state are looked at. `precision`
-    is a word of the run config (``fp32``, ``amp-bf16``, …). `device_memory` in bytes replaces what CUDA reports.
-    `record` is a file that one JSON line with the measured peak is appended to when the block ends.
+    `example_input` is a batch (or a tuple or a mapping of the arguments of ``forward``); without one `batch_size` with
+    `seq_len` or `image_size` describes it, and without these only weights, gradients and optimizer state are looked at.
+    `precision` is a word of the run config (``fp32``, ``amp-bf16``, …). `device_memory` in bytes replaces what CUDA
+    reports. `record` is a file that one JSON line with the measured peak is appended to when the block ends.
 
     Raises `VRAMExceeded` on entering, only if even the optimistic bound exceeds the device; warns `VRAMWarning` if the
     traced step does. A model that cannot be traced is no error: the bound alone is checked.
@@ -101,7 +102,7 @@ class VRAMGuard:
         """A step of a copy of the model without data; None where there is no input, or the model cannot be traced."""
         if self.example_input is None and self.batch_size is None:
             return None
-        name = type(self.optimizer).__name__.lower() if self.optimizer is not None else "sgd"
+        name = optimizer_word(self.optimizer) or "sgd"
         known = {"adam": "adamw", "nadam": "adamw", "radam": "adamw"}
         request = Request(lambda: _without_data(self.model), self._inputs, known.get(name, name), self.precision)
         try:
@@ -110,14 +111,13 @@ class VRAMGuard:
             warnings.warn(f"the step could not be traced ({type(error).__name__}: {error})", VRAMWarning, stacklevel=4)
             return None
 
-    def _inputs(self, model: Any) -> list[Any]:
+    def _inputs(self, model: Any) -> Sequence[Any] | Mapping[str, Any]:
         if self.example_input is None:
             assert self.batch_size is not None
-            return list(example(model, batch=self.batch_size, length=self.seq_len, image=self.image_size))
-        import torch
-
-        given = self.example_input if isinstance(self.example_input, (list, tuple)) else [self.example_input]
-        return [torch.empty(each.shape, dtype=each.dtype) if isinstance(each, torch.Tensor) else each for each in given]
+            return example(model, batch=self.batch_size, length=self.seq_len, image=self.image_size)
+        if isinstance(self.example_input, Mapping):
+            return {name: _empty(each) for name, each in self.example_input.items()}
+        return [_empty(each) for each in _listed(self.example_input)]
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace_back: TracebackType | None
@@ -127,8 +127,15 @@ class VRAMGuard:
         if torch.cuda.is_available():
             self.measured = self._measured(kind)
             if self.record:
-                with Path(self.record).open("a", encoding="utf-8") as handle:
-                    handle.write(json.dumps(self.measured) + "\n")
+                self._write(Path(self.record), self.measured)
+
+    def _write(self, path: Path, record: dict[str, Any]) -> None:
+        """A file that cannot be written must not take the place of what the block itself raised."""
+        try:
+            with path.open("a", encoding="utf-8") as handle:
+                handle.write(json.dumps(record) + "\n")
+        except OSError as error:
+            warnings.warn(f"the measured peak was not written: {error}", VRAMWarning, stacklevel=3)
 
     def _measured(self, kind: type[BaseException] | None) -> dict[str, Any]:
         """One row as ``measured_peaks_public.jsonl`` has them, with both of the allocator's numbers."""
@@ -136,14 +143,13 @@ class VRAMGuard:
 
         properties = torch.cuda.get_device_properties(torch.cuda.current_device())
         params = sum(each.numel() for each in self.model.parameters())
-        shape = tuple(getattr(self.example_input, "shape", ()))
+        batch, length, image = self._read()
         return {
             "id": f"guard-{int(time.time())}", "source": "VRAMGuard", "quality": "A",
-            "model": type(self.model).__name__, "params_b": round(params / 1e9, 6), "task": "train",
-            "micro_batch": self.batch_size or (shape[0] if shape else None),
-            "seq_len": self.seq_len, "image_size": list(self.image_size) if self.image_size else None,
-            "precision": self.precision,
-            "optimizer": type(self.optimizer).__name__ if self.optimizer is not None else None,
+            "model": name_of(self.model), "params_b": round(params / 1e9, 6),
+            "task": "train" if self.optimizer is not None else None,
+            "micro_batch": batch, "seq_len": length, "image_size": list(image) if image else None,
+            "precision": self.precision, "optimizer": optimizer_word(self.optimizer),
             "gpu": properties.name, "gpu_mem_gib": round(properties.total_memory / GIB, 3),
             "measured_kind": "max_reserved", "measured_gib": round(torch.cuda.max_memory_reserved() / GIB, 4),
             "extra": {
@@ -151,6 +157,47 @@ class VRAMGuard:
             },
             "oom": kind is not None and "OutOfMemory" in kind.__name__,
         }  # fmt: skip
+
+    def _read(self) -> tuple[int | None, int | None, tuple[int, int] | None]:
+        """Samples, tokens and pixels: as given, else as the example's first tensor has them."""
+        given = self.example_input
+        first: Any = (
+            next(iter(given.values()), None) if isinstance(given, Mapping) else next(iter(_listed(given)), None)
+        )
+        shape = tuple(getattr(first, "shape", ()))
+        is_text = len(shape) == 2 and not first.is_floating_point()
+        image = (int(shape[2]), int(shape[3])) if len(shape) == 4 else None
+        batch = int(shape[0]) if shape else None
+        return (
+            self.batch_size or batch,
+            self.seq_len or (int(shape[1]) if is_text else None),
+            self.image_size or image,
+        )
+
+
+def _listed(given: Any) -> Sequence[Any]:
+    return given if isinstance(given, (list, tuple)) else [given]
+
+
+def _empty(value: Any) -> Any:
+    import torch
+
+    return torch.empty(value.shape, dtype=value.dtype) if isinstance(value, torch.Tensor) else value
+
+
+def name_of(model: Any) -> str:
+    """The id that the model was loaded as, where it knows it (transformers); else its class."""
+    loaded = getattr(getattr(model, "config", None), "_name_or_path", "")
+    return loaded if isinstance(loaded, str) and loaded and not Path(loaded).is_absolute() else type(model).__name__
+
+
+def optimizer_word(optimizer: Any) -> str | None:
+    """The optimizer as the vocabulary has it."""
+    if optimizer is None:
+        return None
+    name = type(optimizer).__name__.lower()
+    has_momentum = any(group.get("momentum") for group in optimizer.param_groups)
+    return "sgd-momentum" if name == "sgd" and has_momentum else name
 
 
 _STATES = {"adam": 2, "adamw": 2, "nadam": 2, "radam": 2, "adamax": 2, "rmsprop": 1, "adagrad": 1, "lion": 1}

@@ -6,6 +6,7 @@ Both are torch's own. Kernels are those of the CPU: their workspaces are not tho
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -48,10 +49,11 @@ class Traced:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What to trace. `build` makes the model, or the model and an example input; `example` makes inputs otherwise."""
+    """What to trace. `build` makes the model, or the model and an example input; `example` makes inputs otherwise.
+    Inputs are the arguments of ``forward``, or a mapping of named ones."""
 
     build: Callable[[], Any]
-    example: Callable[[Any], Sequence[Any]]
+    example: Callable[[Any], Sequence[Any] | Mapping[str, Any]]
     optimizer: str
     precision: str
     is_training: bool = True
@@ -66,17 +68,19 @@ def trace(request: Request) -> Traced:
     from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.distributed._tools.mem_tracker import MemTracker
 
-    with FakeTensorMode(allow_non_fake_inputs=True):
+    with warnings.catch_warnings(), FakeTensorMode(allow_non_fake_inputs=True):
+        warnings.simplefilter("ignore")  # of fake tensors and of the model's own
         model, inputs = _built(request)
         weights, mixed = PRECISIONS[request.precision]
         if weights != "fp32":
             model = model.to(getattr(torch, _DTYPES[weights]))
-            inputs = [each.to(getattr(torch, _DTYPES[weights])) if _is_float(each) else each for each in inputs]
+            inputs = inputs.mapped(lambda each: each.to(getattr(torch, _DTYPES[weights])) if _is_float(each) else each)
         model.train(request.is_training)
         trained = [each for each in model.parameters() if each.requires_grad]
         optimizer = _optimizer(request.optimizer, trained) if request.is_training and trained else None
         tracker = MemTracker()
-        tracker.track_external(model, *([optimizer] if optimizer else []), *inputs)
+        tracker.track_external(model, *([optimizer] if optimizer else []), *inputs.tensors())
+        _spare(tracker, model)
         moments: dict[str, int] = {"model load": _total(tracker)}
         with tracker:
             for _ in range(STEPS if optimizer else 1):
@@ -93,26 +97,61 @@ def trace(request: Request) -> Traced:
     )  # fmt: skip
 
 
-def _built(request: Request) -> tuple[Any, list[Any]]:
+@dataclass(frozen=True, slots=True)
+class _Inputs:
+    """The arguments of ``forward``."""
+
+    plain: tuple[Any, ...]
+    named: Mapping[str, Any]
+
+    def mapped(self, change: Callable[[Any], Any]) -> _Inputs:
+        return _Inputs(tuple(map(change, self.plain)), {name: change(value) for name, value in self.named.items()})
+
+    def tensors(self) -> list[Any]:
+        import torch
+
+        return [each for each in (*self.plain, *self.named.values()) if isinstance(each, torch.Tensor)]
+
+
+def _built(request: Request) -> tuple[Any, _Inputs]:
+    import torch
+
     made = request.build()
-    if isinstance(made, tuple) and len(made) == 2:
-        model, example = made
-        inputs = list(example) if isinstance(example, (list, tuple)) else [example]
-    else:
-        model, inputs = made, list(request.example(made))
-    return model, inputs
+    model, example = made if isinstance(made, tuple) and len(made) == 2 else (made, None)
+    if not isinstance(model, torch.nn.Module):
+        raise TypeError(f"what it returns is a {type(model).__name__} and no torch.nn.Module")
+    if example is None:
+        example = request.example(model)
+    if isinstance(example, Mapping):
+        return model, _Inputs((), dict(example))
+    return model, _Inputs(tuple(example) if isinstance(example, (list, tuple)) else (example,), {})
 
 
-def _step(model: Any, inputs: Sequence[Any], optimizer: Any, mixed: str, note: Callable[[str], None]) -> None:
+class _NoHook:
+    """Stands for the hooks of a parameter that has no gradient."""
+
+    def remove(self) -> None:
+        """Nothing was hooked."""
+
+
+def _spare(tracker: Any, model: Any) -> None:
+    """`MemTracker` hooks the gradient of every parameter that it has not hooked, also of frozen ones, which raises."""
+    hooked: Any = getattr(tracker, "_param_to_grad_hook_handles", {})
+    for each in model.parameters():
+        if not each.requires_grad:
+            hooked[each] = (_NoHook(), _NoHook())
+
+
+def _step(model: Any, inputs: _Inputs, optimizer: Any, mixed: str, note: Callable[[str], None]) -> None:
     import torch
 
     if optimizer is None:
         with torch.no_grad(), _autocast(mixed):
-            model(*inputs)
+            model(*inputs.plain, **inputs.named)
             note("forward")
         return
     with _autocast(mixed):
-        loss = _loss(model(*inputs))
+        loss = _loss(model(*inputs.plain, **inputs.named))
     note("forward end")
     loss.backward()
     note("backward end")
@@ -145,8 +184,9 @@ def _autocast(mixed: str) -> Iterator[None]:
 
 def _loss(output: Any) -> Any:
     """The output's own loss, else the sum of what it returns."""
-    if hasattr(output, "loss") and output.loss is not None:
-        return output.loss
+    own = output.get("loss") if isinstance(output, Mapping) else getattr(output, "loss", None)
+    if own is not None:
+        return own
     found = [each.float().mean() for each in _floats(output)]
     if not found:
         raise ValueError("the model returns no tensor of numbers")
