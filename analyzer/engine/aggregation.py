@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from analyzer.engine.loading import DEVICE_NAMES, RANK_WORDS
+from analyzer.engine.origins import origins
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Site
 from analyzer.engine.words import spelled, words
@@ -54,7 +55,7 @@ def total_of(program: Program, loop: Site, calls: tuple[Site, ...]) -> Total | N
     node = next((each for each in walk(body, False) if isinstance(each, ir.For) and each.at == loop.at), None)
     if node is None:
         return None
-    used = _first_use(body, node, set(_filled(node)))
+    used = _first_use(program, loop.path, body, node, set(_filled(node)))
     if used is None or _is_merged(program, loop.path, body, calls):
         return None
     statement, names = used
@@ -82,7 +83,9 @@ def _target(node: ir.Expr) -> str | None:
     return dotted(node.value if isinstance(node, ir.Subscript) else node)
 
 
-def _first_use(body: ir.Block, loop: ir.For, filled: set[str]) -> tuple[ir.Expr, set[str]] | None:
+def _first_use(
+    program: Program, path: str, body: ir.Block, loop: ir.For, filled: set[str]
+) -> tuple[ir.Expr, set[str]] | None:
     """The first expression behind a loop that uses what it added up, and which of the names."""
     end = max((at for at in (getattr(each, "at", 0) for each in walk(loop.body, False))), default=loop.at)
     found: list[tuple[ir.Expr, set[str]]] = []
@@ -91,9 +94,28 @@ def _first_use(body: ir.Block, loop: ir.For, filled: set[str]) -> tuple[ir.Expr,
             said = spelled(value)
             if not isinstance(node, ir.If) and (RANK_WORDS.search(said) or _is_file_by_device(value)):
                 return None  # every rank writes a part of its own
+            if not isinstance(node, ir.If) and _is_file_by_rank(program, path, value):
+                return None
             if names := filled & set(_names(value)):
                 found.append((value, names))
     return min(found, key=lambda each: each[0].at, default=None)
+
+
+def _is_file_by_rank(program: Program, path: str, value: ir.Expr) -> bool:
+    """The same of a rank or device under any name; and of an argument that no call which was read gives."""
+    calls = [each for each in walk((value,), False) if isinstance(each, ir.Call)]
+    files = [arg.value for call in calls if _opens(call) for arg in call.args]
+    asked = origins(program)
+    return any(
+        RANK_WORDS.search(asked.all_of(path, file)) or asked.is_open(Site(path, file.at))
+        for file in files
+        if not isinstance(file, ir.Name)
+    )
+
+
+def _opens(call: ir.Call) -> bool:
+    name = (dotted(call.callee) or "").rpartition(".")[2]
+    return name == "open" or bool(_WRITES.search(name))
 
 
 def _is_file_by_device(value: ir.Expr) -> bool:

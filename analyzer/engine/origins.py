@@ -44,6 +44,8 @@ class Origins:
     spawned: set[str] = field(default_factory=set)
     entered: set[tuple[str, str]] = field(default_factory=set)
     """What ``with … as name`` gives."""
+    devices: set[tuple[str, str]] = field(default_factory=set)
+    """Names of the GPU that a process has for itself: what ``cuda(…)``, ``set_device(…)`` or ``device_ids=`` get."""
 
     def read(self) -> None:
         """Note the assignments, calls and functions of every file that was read."""
@@ -59,9 +61,10 @@ class Origins:
         if isinstance(node, ir.FunctionDef):
             self.defined.setdefault(node.name, []).append((path, node))
         elif isinstance(node, ir.Call):
-            name = (dotted(node.callee) or "").rpartition(".")[2]
+            name = _last(node)
             if name:
                 self.calls.setdefault(name, []).append((path, node))
+            self.devices |= {(path, each.id) for each in _devices(name, node)}
         elif isinstance(node, ir.With):
             self.entered |= {(path, name) for _, to in node.items if to is not None for name in target_names(to)}
         elif isinstance(node, ir.Assign) and node.value is not None:
@@ -91,6 +94,8 @@ class Origins:
         """The words of an expression, and what to look at next. `is_asked`: its truth is what decides."""
         if isinstance(node, ir.Name):
             yield node.id, [(path, each) for each in self.given.get((path, node.id), ())]
+            if (path, node.id) in self.devices:
+                yield SPAWNED, []
             yield from self._argument(path, node)
         elif isinstance(node, ir.Attribute):
             yield f".{node.attr}", self.attributes.get(node.attr, [])
@@ -98,7 +103,7 @@ class Origins:
         elif isinstance(node, ir.Constant):
             yield repr(node.value), []
         elif isinstance(node, ir.Call):
-            name = (dotted(node.callee) or "").rpartition(".")[2]
+            name = _last(node)
             yield f"{name}()", []
             yield from self._answers(name) if is_asked else ()
         for part in _inside(node):
@@ -130,6 +135,20 @@ class Origins:
         root, _, last = (dotted(call.callee) or "").rpartition(".")
         return bool(last) and last not in self.defined and last not in _KNOWN and root.partition(".")[0] not in _KNOWN
 
+    def all_of(self, path: str, value: ir.Expr) -> str:
+        """The words of the origins of every name in an expression, also of those that are only handed on."""
+        parts = walk((ir.Evaluate(value.at, value),), False)
+        return " ".join(self.of(Site(path, part.at)) for part in parts if isinstance(part, (ir.Name, ir.Attribute)))
+
+    def is_open(self, site: Site) -> bool:
+        """Whether a text is put together with an argument that no call which was read gives: it may name anything."""
+        node, function = words(self.program).node(site), self.program.function_around(site)
+        if not isinstance(node, (ir.Joined, ir.Operation, ir.Call)) or function is None:
+            return False
+        given = {param.name for param in function.params if param.default is None} - {"self"}
+        names = {part.id for part in walk((ir.Evaluate(node.at, node),), False) if isinstance(part, ir.Name)}
+        return bool(names & given) and function.name not in self.calls
+
     def _argument(self, path: str, node: ir.Name) -> Iterator[tuple[str, list[tuple[str, ir.Expr]]]]:
         """What the calls that were read give a parameter."""
         function = self.program.function_around(Site(path, node.at))
@@ -150,6 +169,22 @@ class Origins:
                 yield "", [(where, found)]
 
 
+def _last(call: ir.Call) -> str:
+    """The last name of what is called: ``join`` of ``os.path.join``, ``format`` of ``"{}".format``."""
+    return call.callee.attr if isinstance(call.callee, ir.Attribute) else dotted(call.callee) or ""
+
+
+def _devices(name: str, call: ir.Call) -> Iterator[ir.Name]:
+    for arg in call.args:
+        value = arg.value
+        if arg.keyword == "device_ids" and isinstance(value, ir.Display) and len(value.items) == 1:
+            value = value.items[0]
+        elif not (name in {"cuda", "set_device"} or (name == "init_process_group" and arg.keyword == "rank")):
+            continue
+        if isinstance(value, ir.Name):
+            yield value
+
+
 def _inside(node: ir.Expr) -> tuple[ir.Expr, ...]:
     """The parts of an expression that its value is made of."""
     if isinstance(node, ir.Operation):
@@ -160,7 +195,7 @@ def _inside(node: ir.Expr) -> tuple[ir.Expr, ...]:
         return node.parts
     if isinstance(node, ir.Subscript):
         return node.index, node.value
-    if isinstance(node, ir.Call) and (dotted(node.callee) or "").rpartition(".")[2] in _PLAIN:
+    if isinstance(node, ir.Call) and _last(node) in _PLAIN:
         return tuple(arg.value for arg in node.args)
     return ()
 

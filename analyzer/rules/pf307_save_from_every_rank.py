@@ -92,8 +92,14 @@ class SaveFromEveryRank(Rule):
                 gaps=[
                     Gap.CONVENTION if _runs_everywhere(program, event, wrap) else Gap.UNSEEN,
                     *_cached(program, event),
+                    *([Gap.UNSEEN] if _is_open(program, event) else []),
                 ],
             )
+
+
+def _is_open(program: Program, event: Saved) -> bool:
+    """Whether the name of the file is put together with an argument whose value nobody has seen."""
+    return event.file_at is not None and origins(program).is_open(Site(event.site.path, event.file_at))
 
 
 def _cached(program: Program, event: Saved) -> list[Gap]:
