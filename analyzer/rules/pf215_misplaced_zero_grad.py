@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from analyzer.engine.events import Backward, Clear, Escape, Guard, Loop, Step
 from analyzer.engine.micro import goes_over_parts
 from analyzer.engine.optim_events import Accumulate, GradientRead
@@ -19,6 +21,8 @@ from analyzer.rules.iteration import (
     is_within_guards,
     may_clear,
 )
+
+_ACCUMULATES = re.compile(rb"gradient_accumulation|GradientAccumulationPlugin")
 
 
 class MisplacedZeroGrad(Rule):
@@ -221,6 +225,11 @@ def _same_object(one: Clear, other: Clear) -> bool:
     return bool(one.modules) and one.modules == other.modules
 
 
+def _accumulates(program: Program) -> bool:
+    """Whether a file of the tree says how many passes an accelerator accumulates: without, it is one."""
+    return any(program.project.naming("Accelerator", "", _ACCUMULATES))
+
+
 def _first_in_accumulate(program: Program, report: Report, all_clears: list[Clear], backwards: list[Backward]) -> None:
     """``with accelerator.accumulate(model): optimizer.zero_grad(); backward``."""
     for entered in program.of(Accumulate):
@@ -242,4 +251,5 @@ def _first_in_accumulate(program: Program, report: Report, all_clears: list[Clea
                     after[0].trace,
                 ],
                 gaps=[] if isinstance(steps, Const) else [Gap.CONVENTION],
+                severity=None if isinstance(steps, Const) or _accumulates(program) else Severity.NOTE,
             )
