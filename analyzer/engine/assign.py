@@ -36,7 +36,7 @@ from analyzer.engine.values import (
 )
 from analyzer.records import replace
 from analyzer.syntax import ir
-from analyzer.syntax.scope import dotted
+from analyzer.syntax.scope import dotted, walk
 
 _JOINS = frozenset(["torch.cat", "torch.concat", "torch.concatenate", "torch.hstack", "torch.vstack"])
 
@@ -249,6 +249,7 @@ class Assignments(Calls):
         tag = ("accumulator", self.site(node.at))
         carried = any(isinstance(case, (Tensor, Unknown)) and tag in case.via for case in left.cases)
         inner = self.in_pass and len(self.loops) > self.loops_outside  # one pass sums up its own layers
+        carried = carried or self.is_kept_by_hook(node.target)
         carried = carried and not inner and (not self.in_pass or isinstance(node.target, ir.Attribute))
         trace = start(self.site(node.at), "added to what earlier iterations left")
         self.emit(
@@ -257,6 +258,24 @@ class Assignments(Calls):
             on_object=isinstance(node.target, ir.Attribute),
         )  # fmt: skip
         return self.through(result, tag)
+
+    def is_kept_by_hook(self, target: ir.Expr) -> bool:
+        """Whether an attribute that a hook of a framework adds to is not set anew by it: it holds what earlier steps
+        left."""
+        name, function = dotted(target), self.frame.node
+        if not self.loops or self.loops[-1].kind != "framework" or not self.outlives(target) or function is None:
+            return False
+        body = function.body if isinstance(function, ir.FunctionDef) else ()
+        return not any(
+            isinstance(each, ir.Assign) and each.value is not None and name in map(dotted, each.targets)
+            for each in walk(body, into_functions=False)
+            if isinstance(each, ir.Assign) and not self.is_sum(each)
+        )
+
+    def is_sum(self, node: ir.Assign) -> bool:
+        """``x = x + y``, ``x = 0.9 * x + 0.1 * y``."""
+        target, value = node.targets[0], node.value
+        return value is not None and bool(summand(target, value) or averaged(target, value))
 
     def delete(self, node: ir.Delete, state: State) -> State:
         for target in node.targets:

@@ -15,7 +15,7 @@ from analyzer.engine.measures import SCALED_IN_PLACE, Mark, after_call
 from analyzer.engine.registration import note_unregistered
 from analyzer.engine.state import State, merge
 from analyzer.engine.trace import Gap, Site, start
-from analyzer.engine.typing import is_argument
+from analyzer.engine.typing import PASSES, is_argument
 from analyzer.engine.values import (
     Class,
     Const,
@@ -37,7 +37,7 @@ from analyzer.knowledge import overlays
 from analyzer.knowledge.schema import Row
 from analyzer.records import replace
 from analyzer.syntax import ir
-from analyzer.syntax.scope import target_names
+from analyzer.syntax.scope import SAME_OBJECT, target_names
 
 _UNBOUND = "torch.Tensor."
 IN_PLACE = {"detach_", "sigmoid_", "log_", "exp_", "relu_", "tanh_", "clamp_", "clip_"} | SCALED_IN_PLACE
@@ -315,6 +315,8 @@ class Calls(Forwards):
             if method.name in {"forward", "__call__"}:
                 return self.forward(receiver, args, at, state)
             is_fed = any(isinstance(case, (Tensor, Unknown)) for arg in args.all() for case in self.deep(arg, state))
+            if self.obj(receiver).cls is None and is_fed and f"{method.name}(…)" in PASSES:
+                return self.forward(receiver, args, at, state)
             if self.obj(receiver).cls is None and is_fed:
                 trace = start(self.site(at), f"`.{method.name}` of a module", Gap.CONVENTION)
                 return replace(self.parametrised(receiver, args, at, state, is_opaque=True), trace=trace)
@@ -326,6 +328,9 @@ class Calls(Forwards):
             reason = f"`.{method.name}()` of what was not read"  # whatever it is, no graph comes out
             return Unknown(reason, Gap.UNSEEN, trace=start(self.site(at), reason, Gap.UNSEEN))
         result = self.call_unseen(method, args, at, state, f"`.{method.name}` was not read")
+        is_same = method.name in SAME_OBJECT and isinstance(receiver, Unknown) and not receiver.roots
+        if is_same and isinstance(receiver, Unknown) and isinstance(result, Unknown):
+            return replace(result, reason=receiver.reason, trace=receiver.trace)  # ``build().to(device)``
         is_reduction = isinstance(receiver, Unknown) and method.name in {
             "sum",
             "mean",

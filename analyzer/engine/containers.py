@@ -73,16 +73,6 @@ class Containers(Operations):
         for index, item in enumerate(items):
             state.add((ref.obj, "[]" if loose or index > 15 else f"[{index}]"), item)
 
-    def in_order(self, value: Value, state: State) -> tuple[Value, ...] | None:
-        """The items of a tuple or list in order; None where they are not all known."""
-        if isinstance(value, Tuple):
-            return value.items
-        if not isinstance(value, Ref) or self.obj(value).kind not in {"list", "dict"}:
-            return None
-        items = [(name, item) for name, item in state.fields(value.obj) if name[:1] == "["]
-        is_known = bool(items) and all(name == f"[{index}]" for index, (name, _) in enumerate(items))
-        return tuple(item for _, item in items) if is_known else None
-
     def empty(self, ref: Ref, state: State) -> None:
         state.clear(ref.obj)
 
@@ -271,7 +261,9 @@ class Containers(Operations):
         found = tuple(case for case in cases if isinstance(case, Tensor) and case.via and outputs.marks_in(case.via))
         obj = self.obj(ref)
         is_tensor = all(isinstance(case, Tensor) for case in value.cases)
-        if found and not self.in_pass and len(obj.loops) < len(self.loops):
+        is_hook = self.passes == 1 and not self.forwards and any(loop.kind == "framework" for loop in self.loops)
+        reach = self.loops_outside if is_hook else len(self.loops)
+        if found and (is_hook or not self.in_pass) and len(obj.loops) < reach:
             self.emit(
                 outputs.OutputKept, node.at if at is None else at, found[0].trace, into=ref.obj, outputs=found,
                 born_under=len(obj.loops),

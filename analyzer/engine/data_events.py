@@ -138,9 +138,11 @@ class Restored(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceChosen(Event):
-    """The program decides at run time which device it uses. `is_conditional`: only if its guards ask for a device."""
+    """The program decides at run time which device it uses. `is_conditional`: only if its guards ask for a device;
+    `is_callers`: the batches go to a device that an unseen caller gives."""
 
     is_conditional: bool = False
+    is_callers: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -41,6 +41,8 @@ _PARTS = frozenset({"Module", *CONTAINERS})
 """What may be or hold a part of a module."""
 _WITHOUT_GRAPH = ("parameters", "modules", "children", "buffers", "state_dict")
 """Methods of modules that give leaves, by the endings of their names."""
+_OF_DICTS = frozenset({"items", "keys", "values"})
+"""Methods that take a dict apart: of what a call gave back, these are its results and no batches."""
 
 
 class Effects(Expressions):
@@ -202,7 +204,13 @@ class Effects(Expressions):
                 if isinstance(case, Func) and is_called and not is_driver(case.node):  # what trains is looked at
                     self.called.add((case.path, case.node.at))
         site = self.site(at)
-        via |= {obj for obj in objects if self.objects[obj].kind == "Loader"}  # what it gives may be their batches
+        loaders = frozenset(obj for obj in objects if self.objects[obj].kind == "Loader")
+        if any(self.objects[obj].kind == "Optimizer" for obj in objects):
+            via -= loaders  # it trains: it gives numbers
+        elif isinstance(callee, Method) and callee.name in _OF_DICTS:
+            via = frozenset(tag for tag in via if not (isinstance(tag, int) and self.objects[tag].kind == "Loader"))
+        else:
+            via |= loaders  # what it gives may be their batches
         if isinstance(callee, Method) and callee.name.endswith(_WITHOUT_GRAPH):
             roots = frozenset()
         modules = frozenset(module for case in given for module in self.modules_of(case))

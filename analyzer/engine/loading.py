@@ -142,6 +142,19 @@ def loading(program: Program) -> Loading:
     return found
 
 
+def sampler_of(program: Program, made: LoaderMade) -> Value | None:
+    """The sampler of a loader, also the one that a `BatchSampler` of torch holds; a batch sampler of another kind."""
+    batches = made.argument("batch_sampler")
+    if batches is None or is_absent(batches):
+        return made.argument("sampler")
+    case = batches.cases[0]
+    obj = program.objects[case.obj] if isinstance(case, Ref) and len(batches.cases) == 1 else None
+    if obj is None or not (obj.name.startswith("torch.") and obj.name.endswith(".BatchSampler")):
+        return batches
+    given = dict(obj.arguments)
+    return given.get("sampler", given.get("0", batches))
+
+
 def is_absent(value: Value | None) -> bool:
     """Whether an argument is left out or None in every case."""
     return value is None or all(isinstance(case, Const) and case.value is None for case in value.cases)
@@ -189,6 +202,11 @@ def _dataset_kind(program: Program, case: Value, depth: int = 0) -> str:
         parts = [part for _, value in obj.arguments[:1] for part in value.cases]
         return _dataset_kind(program, parts[0], depth + 1) if len(parts) == 1 and depth < 5 else "map"
     return "map" if obj.name.startswith("torchvision.datasets.") else "unknown"
+
+
+def loads_graphs(program: Program, made: LoaderMade) -> bool:
+    """Whether a loader is that of PyG: its data sets are indexed lists of graphs, mostly in memory."""
+    return program.objects[made.loader].name.startswith("torch_geometric.")
 
 
 def is_random_split(program: Program, value: Value | None) -> bool:

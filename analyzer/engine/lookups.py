@@ -235,12 +235,26 @@ class Lookups(Uses):
             held = state.get((ref.obj, f"[{index.value!r}]"))
             if held is not None:
                 return self.through(held, ref.obj)
+            if isinstance(index.value, int) and index.value < 0:
+                items = self.in_order(ref, state)
+                if items is not None and -index.value <= len(items):
+                    return self.through(items[index.value], ref.obj)
         obj = self.obj(ref)
         if isinstance(index, Scalar) and index.kind == "slice" and obj.kind in CONTAINERS:
             return ref
         if obj.kind == "Module":
             return ref
         return self.element(ref, at, state)
+
+    def in_order(self, value: Value, state: State) -> tuple[Value, ...] | None:
+        """The items of a tuple or list in order; None where they are not all known."""
+        if isinstance(value, Tuple):
+            return value.items
+        if not isinstance(value, Ref) or self.obj(value).kind not in {"list", "dict"}:
+            return None
+        items = [(name, item) for name, item in state.fields(value.obj) if name[:1] == "["]
+        is_known = bool(items) and all(name == f"[{index}]" for index, (name, _) in enumerate(items))
+        return tuple(item for _, item in items) if is_known else None
 
     def element(self, case: Value, at: int, state: State) -> Value:
         """What iterating over a value, or picking an unknown element of it, gives."""

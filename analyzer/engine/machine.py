@@ -135,6 +135,8 @@ class Machine(ABC):
         self.pass_hooks: dict[ObjectId, dict[int, Value]] = {}
         """What runs after each forward pass of a module, by the place where it was registered."""
         self.followers: set[ObjectId] = set()
+        self.made_by: dict[ObjectId, Site] = {}
+        """The calls of functions that were not read which gave what is used as an object, given none before."""
         """Modules whose weights are set from those of others: targets, teachers, averages."""
         self.switches: dict[Trace, int] = {}
         self.lacking = ""

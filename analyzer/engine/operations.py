@@ -10,7 +10,20 @@ from analyzer.engine.lookups import Lookups
 from analyzer.engine.machine import CONTAINERS, unseen
 from analyzer.engine.state import GRAD_OFF, State
 from analyzer.engine.trace import start
-from analyzer.engine.values import Const, Method, Ref, Scalar, Tensor, Tuple, Unknown, Value, const, truth, union
+from analyzer.engine.values import (
+    Const,
+    External,
+    Method,
+    Ref,
+    Scalar,
+    Tensor,
+    Tuple,
+    Unknown,
+    Value,
+    const,
+    truth,
+    union,
+)
 from analyzer.records import replace
 from analyzer.syntax import ir
 
@@ -173,7 +186,7 @@ def is_open(value: Value) -> bool:
 def is_counted(value: Value) -> bool:
     """Whether a value can be an operand of a remainder of counts: no text to format, no tensor."""
     return all(
-        isinstance(case, Method)
+        isinstance(case, (Method, External))  # ``CFG.steps`` of a module that was not read
         or (isinstance(case, Unknown) and not case.roots)
         or (isinstance(case, Scalar) and case.kind != "str")
         or (isinstance(case, Const) and isinstance(case.value, (int, float)))

@@ -61,6 +61,9 @@ class OptimizerMade(Event):
     modules: frozenset[ObjectId]
     parts: frozenset[ObjectId]
     is_complete: bool
+    left: tuple[tuple[ObjectId, str, frozenset[ObjectId]], ...] = ()
+    """Of the modules that hold some of them: the owner, the name and the parts of what was made later, is not among
+    them and was not frozen then."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -341,7 +341,12 @@ class Program(Interpreter):
         it filled, may be the same object wherever it is met."""
         if not one or not other or one & other:
             return False
-        return not (self._is_anybody(one) and self._is_anybody(other))
+        if not (self._is_anybody(one) and self._is_anybody(other)):
+            return True
+        makers = [
+            {self.made_by.get(obj) for obj in each if self.objects[obj].born == "unseen"} for each in (one, other)
+        ]
+        return None not in makers[0] | makers[1] and makers[0].isdisjoint(makers[1])  # two calls make two of them
 
     def _is_anybody(self, modules: frozenset[ObjectId]) -> bool:
         return any(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
-from analyzer.engine import measures, outputs, padding, shapes, targets
+from analyzer.engine import frozen, measures, outputs, padding, shapes, targets
 from analyzer.engine.activations import after
 from analyzer.engine.built import MODULES, UNPACKED
 from analyzer.engine.device_events import Transfer
@@ -180,8 +180,28 @@ class Rows(Effects):
             state.set((part, "is optimized"), TRUE)
         self.emit(
             OptimizerMade, obj.trace.site.at, obj.trace, optimizer=ref.obj, modules=modules, parts=parts,
-            is_complete=is_complete,
+            is_complete=is_complete, left=tuple(self.left_out(modules, parts, state)) if is_complete else (),
         )  # fmt: skip
+
+    def left_out(
+        self, given: frozenset[ObjectId], parts: frozenset[ObjectId], state: State
+    ) -> Iterator[tuple[ObjectId, str, frozenset[ObjectId]]]:
+        """The other parts of what holds the modules that an optimizer is given one by one: those that are made after
+        these, as what comes after them in a pass is. What comes before may be meant to stay as it is."""
+        for number, owner in enumerate(list(self.objects)):
+            if owner.kind != "Module" or owner.cls is None or number in parts:
+                continue
+            held = {
+                name: frozenset(case.obj for case in value.cases if isinstance(case, Ref))
+                for name, value in state.fields(number)
+                if name.isidentifier()
+            }
+            last = max((index for index, objs in enumerate(held.values()) if objs & given), default=len(held))
+            for name, objs in list(held.items())[last + 1 :]:
+                inside = self.with_parts(objs, state) if objs else objs
+                is_free = all(state.flag(obj, frozen.FLAG) is False for obj in inside)
+                if inside and is_free and not inside & parts:
+                    yield number, name, inside
 
     def modules_in(self, value: Value, state: State) -> tuple[frozenset[ObjectId], bool]:
         """The modules whose parameters a value holds, and whether that is all it holds."""

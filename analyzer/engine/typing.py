@@ -18,6 +18,11 @@ _MODULE_USES = {
 _PLACES = {"cuda", "cuda(…)", "to(…)", "half", "float", "double", "bfloat16"}
 _PARAMETER_USES = {"parameters", "named_parameters"}
 """Called without arguments on nothing but modules."""
+PASSES = frozenset(
+    f"{name}(…)"
+    for name in ("forward", "forward_features", "encode", "encode_image", "encode_text", "extract_features", "generate")
+)
+"""Methods that run a network, on what is also put into evaluation mode."""
 _SCHEDULER_USES = {"get_last_lr", "get_lr", "step_update(…)", "get_epoch_values(…)"}
 _NO_OPTIMIZER = {"()", "parameters", "named_parameters", "modules", "backward", "backward(…)", "train", "eval"}
 _STEPPER_USES = {"step", "state_dict", "load_state_dict(…)", "train", "eval", "add_param_group(…)"}
@@ -107,7 +112,7 @@ def kind_by_use(uses: frozenset[str]) -> str | None:
         return "Optimizer"
     if uses & _PARAMETER_USES or ("()" in uses and uses & _MODULE_USES):
         return "Module"
-    if {"train", "eval"} & uses and (uses & _PLACES or {"train", "eval"} <= uses):
+    if {"train", "eval"} & uses and (uses & (_PLACES | PASSES) or {"train", "eval"} <= uses):
         return "Module"
     return "Stepper" if "step" in uses and {use for use in uses if use[0] not in _MOVES} <= _STEPPER_USES else None
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from analyzer.engine.events import Forward, Mode, Step
+import re
+
+from analyzer.engine.events import Event, Forward, Mode, Step
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap, Site
 from analyzer.engine.values import ObjectId
@@ -12,6 +14,8 @@ from analyzer.rules.base import Report, Rule
 from analyzer.rules.modes import Timeline, before_loop, chain, over_batches, shared, sleeping
 from analyzer.syntax import ir
 from analyzer.syntax.scope import walk
+
+_ANYTHING = re.compile(rb"")
 
 
 class StuckEvalMode(Rule):
@@ -50,7 +54,9 @@ class StuckEvalMode(Rule):
     ## When it stays quiet
     When anything brings training mode back: a callee, a context manager, ``train(was_training)``, the framework; for
     modules without dropout, batch norm or ``self.training``; for parts that stay in evaluation mode on purpose (frozen
-    teachers and encoders, batch norm layers); when nothing trains after the switch.
+    teachers and encoders, batch norm layers); when nothing trains after the switch. Where a function trains one pass
+    over the data and nothing in the tree calls it, the callers are taken to train and evaluate in turn: a warning if
+    the file never calls ``train()``.
 
     ## Fix safety
     Unsafe: training continues differently, which is the point.
@@ -80,6 +86,8 @@ class StuckEvalMode(Rule):
                 fix=before_loop(program, case.forward, over_batches(case.forward) or case.forward.loops, "train"),
             )
         _parts_left(timeline, report)
+        if not report.drafts:
+            _left_to_callers(timeline, report)
 
 
 def _parts_left(timeline: Timeline, report: Report) -> None:
@@ -106,6 +114,58 @@ def _parts_left(timeline: Timeline, report: Report) -> None:
             because=chain(switch.trace, epochs[0].trace, evaluated.trace, trained.trace, step.trace),
             gaps=[Gap.CONVENTION],
         )
+
+
+def _left_to_callers(timeline: Timeline, report: Report) -> None:
+    """A function trains one pass over the data and sets no mode; another one, or its own end, puts the model to sleep,
+    and nothing in the file wakes it. Who calls them was not seen: by convention, in turn, once per epoch."""
+    program = timeline.program
+    if any(event.is_eval != "yes" for event in timeline.modes):
+        return
+    for forward in timeline.learning:
+        nest, module = over_batches(forward), forward.module
+        is_awake = module is not None and not forward.modes and forward.is_frozen == "no" and forward.depends != "no"
+        if not is_awake or module is None or len(nest) != 1 or nest[0].kind != "data" or not _is_open(program, forward):
+            continue
+        step = next((step for step in program.within(Step, nest) if not step.modules or module in step.modules), None)
+        if step is None or any(timeline.handed_over(module, 0, timeline.at(forward))):
+            continue
+        switch = next((each for each in timeline.modes if _puts_to_sleep(timeline, each, forward)), None)
+        if switch is not None:
+            report(
+                switch.site,
+                f"`{program.sources.text(switch.site)}` is not undone by anything in this file: when "
+                f"`{program.entries[forward.calls[0]]}` is called again, dropout {{is}} off and batch norm frozen. "
+                "Call `train()` at the start of each training epoch.",
+                because=chain(switch.trace, nest[0].trace, forward.trace, step.trace),
+                gaps=[Gap.CONVENTION],
+                severity=Severity.WARNING,
+                fix=before_loop(program, forward, nest, "train"),
+            )
+            return
+
+
+def _is_open(program: Program, event: Event) -> bool:
+    """Whether an event was reached through a function that nothing in the tree calls."""
+    is_entry = bool(event.calls) and event.calls[0] in program.entries
+    return is_entry and not program.names_entry(event, _ANYTHING)
+
+
+def _puts_to_sleep(timeline: Timeline, switch: Mode, forward: Forward) -> bool:
+    """Whether a switch reaches the model that a pass trains: at the end of the same call, or in an evaluation beside it
+    of the only model that the file trains."""
+    if switch.module is None or switch.is_eval != "yes" or shared(switch, forward) or not switch.calls:
+        return False
+    assert forward.module is not None
+    if switch.calls[0] == forward.calls[0]:
+        return forward.module in switch.modules and timeline.at(switch) > timeline.at(forward)
+    asleep = (each for each in timeline.forwards if each.module == switch.module and each.is_eval == "yes")
+    if not any(each.grad == "no" and over_batches(each) for each in asleep) or not _is_open(timeline.program, switch):
+        return False
+    objects = timeline.program.objects
+    trained = {each.module for each in timeline.learning if each.depends != "no" and not each.modes}
+    both = {objects[switch.module].born, objects[forward.module].born}
+    return switch.module == forward.module or (trained == {forward.module} and both == {"argument"})
 
 
 def _is_evaluated(forward: Forward, switch: Mode) -> bool:

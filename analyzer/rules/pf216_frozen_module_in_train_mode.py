@@ -78,7 +78,8 @@ class FrozenModuleInTrainMode(Rule):
                 continue
             if _takes_turns(program, event.freeze.site):
                 continue
-            if event.parts & program.followers:
+            is_average = _keeps_average(program, event) and not _came_with_weights(program, event.module)
+            if event.parts & program.followers or is_average:
                 continue  # an average of what is trained: its batch norm is meant to see the batches
             seen.add((event.module, event.switch.site))
             because: list[Trace] = [event.freeze, program.objects[event.module].trace, event.switch, event.trace]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from analyzer.engine.data_events import Restored
 from analyzer.engine.events import Backward, Escape, Forward, Step
+from analyzer.engine.machine import CONTAINERS
 from analyzer.engine.optim_events import LayerReplaced, OptimizerMade, ParametersAdded
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap, Site, start
@@ -35,11 +36,13 @@ class OptimizerParameters(Rule):
     ```
 
     ## When it stays quiet
-    When the new layer gets an optimizer of its own or is added with ``add_param_group``; when the optimizer is built
-    anew; when one of several optimizers is meant for other losses of the same loop; when code that was not seen may
-    connect the modules. A module that no optimizer holds may be frozen, in evaluation mode, pretrained, or of the same
-    class as one that is trained (a target or teacher network follows it). What no optimizer
-    holds is a note: it is often meant (noise that is optimised through a network, a loss with weights of its own).
+    Of the parts of a model that an optimizer gets by name, only another part of random weights, which the loss goes
+    through, is missed. When the new layer gets an optimizer of its own or is added with ``add_param_group``; when the
+    optimizer is built anew; when one of several optimizers is meant for other losses of the same loop; when code that
+    was not seen may connect the modules. A module that no optimizer holds may be frozen, in evaluation mode,
+    pretrained, or of the same class as one that is trained (a target or teacher network follows it). What no optimizer
+    holds is a note: it is often meant (noise that is optimised through a network, a loss with weights of its
+    own).
 
     ## Fix safety
     No automatic fix: the order of construction is the author's.
@@ -59,6 +62,8 @@ class OptimizerParameters(Rule):
                 _unreached(program, report, made)
                 if not report.drafts:
                     _left_out(program, report, made)
+                if not report.drafts:
+                    _parts_left_out(program, report, made)
 
 
 def _replaced(program: Program, report: Report, made: list[OptimizerMade]) -> None:
@@ -150,9 +155,88 @@ def _left_out(program: Program, report: Report, made: list[OptimizerMade]) -> No
             "no optimizer holds its parameters: it {is} never trained. Add its parameters to an optimizer, or "
             "freeze it.",
             because=[program.objects[module].trace, forward.trace, backward.trace, optimizer.trace],
-            gaps=[Gap.UNSEEN if any(True for _ in program.of(Restored)) else Gap.CONVENTION],
+            gaps=[Gap.UNSEEN if _gets_weights(program) else Gap.CONVENTION],
             severity=Severity.NOTE,
         )
+
+
+def _parts_left_out(program: Program, report: Report, made: list[OptimizerMade]) -> None:
+    """Optimizers get some parts of a model by name, and another part of random weights, which a backward pass goes
+    through, is in none of them."""
+    held = frozenset(part for event in made for part in event.parts)
+    if not all(_is_whole(program, event) for event in made) or any(program.of(ParametersAdded)):
+        return
+    steps, backwards = list(program.of(Step)), list(program.of(Backward))
+    handed = frozenset(obj for event in program.of(Escape) if event.how == "call" for obj in event.objects)
+    is_restored = _gets_weights(program)
+    for event in made:
+        for owner, name, parts in event.left:
+            if (
+                parts & (held | program.followers)
+                or not _are_random(program, parts)
+                or not _is_run(program, owner, name)
+            ):
+                continue
+            layers = [part for part in parts if program.objects[part].name]
+            if any(_is_twin(program, part, other) for part in layers for other in event.modules):
+                continue
+            forward = next((each for each in program.of(Forward) if _learns(each, owner, parts, backwards)), None)
+            step = next((each for each in steps if each.optimizer == event.optimizer or each.framework), None)
+            if forward is None or step is None:
+                continue
+            report(
+                event.site,
+                f"This optimizer gets parts of the model, and no optimizer gets `{name}`, which the loss goes through: "
+                "it {is} never trained. Add its parameters, or freeze it.",
+                because=[program.objects[min(parts)].trace, forward.trace, program.objects[event.optimizer].trace],
+                gaps=[Gap.UNSEEN if is_restored or handed & parts else Gap.CONVENTION],
+                severity=Severity.NOTE,
+            )
+            return
+
+
+def _gets_weights(program: Program) -> bool:
+    """Whether weights are read that may be trained already: those of a run that is resumed come with its optimizer."""
+    restored = list(program.of(Restored))
+    resumed = {
+        site
+        for event in restored
+        if event.into is not None and program.objects[event.into].kind in {"Optimizer", "Stepper"}
+        for site in event.read
+    }
+    return any(not event.read & resumed for event in restored)
+
+
+def _learns(forward: Forward, owner: ObjectId, parts: frozenset[ObjectId], backwards: list[Backward]) -> bool:
+    """Whether a backward pass goes through a forward pass of what holds some parts."""
+    is_run = forward.grad != "no" and forward.has_graph == "yes" and forward.is_eval != "yes"
+    is_of = forward.module == owner or parts <= forward.parts
+    return is_run and is_of and any(forward.root in each.roots for each in backwards)
+
+
+def _are_random(program: Program, parts: frozenset[ObjectId]) -> bool:
+    """Whether parts are layers of torch that were made here, with weights among them."""
+    objects = [obj for obj in (program.objects[part] for part in parts) if obj.name or obj.kind not in CONTAINERS]
+    if any(obj.cls is not None or obj.born or not obj.name.startswith("torch.nn.") for obj in objects):
+        return False
+    rows = [program.knowledge.row(obj.name) for obj in objects]
+    return any(row is not None and row.graph == "parameters" for row in rows)
+
+
+def _is_run(program: Program, owner: ObjectId, name: str) -> bool:
+    """Whether a method of the owner's class calls the part, or takes it out of a list."""
+    cls = program.objects[owner].cls
+    methods = [node for node in cls.node.body if isinstance(node, ir.FunctionDef)] if cls is not None else []
+    return any(
+        (isinstance(node, ir.Call) and dotted(node.callee) == f"self.{name}")
+        or (
+            isinstance(node, (ir.Subscript, ir.For))
+            and dotted(node.value if isinstance(node, ir.Subscript) else node.iter) == f"self.{name}"
+        )
+        for method in methods
+        if method.name != "__init__"
+        for node in walk(method.body, True)
+    )
 
 
 def _is_whole(program: Program, made: OptimizerMade) -> bool:

@@ -12,6 +12,7 @@ from analyzer.engine.loading import (
     loading,
     mentions_rank,
     picks_by_rank,
+    sampler_of,
 )
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap, Trace
@@ -142,10 +143,11 @@ def _training(program: Program, known: Loading, made: LoaderMade) -> tuple[Trace
     shuffled = is_const(made.argument("shuffle"), True)
     kind = dataset_kind(program, made.argument("dataset"))
     gaps: list[Gap] = []
+    sampler = sampler_of(program, made)
     sampled = not (is_absent(made.argument("sampler")) and is_absent(made.argument("batch_sampler")))
     if kind == "unknown":  # shuffled data is indexed data: an iterable dataset refuses `shuffle=True` and samplers
         gaps.append(Gap.CONVENTION if shuffled or sampled else Gap.UNSEEN)
-    shuffled = shuffled or (sampled and not is_sequential(program, made.argument("sampler")))
+    shuffled = shuffled or (sampled and not is_sequential(program, sampler))
     if training is not None:
         if not all(is_whole(program, known, known.made[other]) for other in training.among):
             gaps.append(Gap.UNSEEN)

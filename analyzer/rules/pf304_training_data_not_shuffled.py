@@ -8,6 +8,7 @@ from analyzer.engine.data_events import LoaderMade
 from analyzer.engine.events import Backward, Step
 from analyzer.engine.loading import (
     DISTRIBUTED_SAMPLERS,
+    IN_MEMORY,
     Loading,
     Training,
     dataset_kind,
@@ -15,11 +16,13 @@ from analyzer.engine.loading import (
     is_const,
     is_random_split,
     loading,
+    loads_graphs,
+    sampler_of,
 )
 from analyzer.engine.own_ways import methods
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap, Site, Trace
-from analyzer.engine.values import Class, Ref, Value
+from analyzer.engine.values import Class, Ref, Unknown, Value
 from analyzer.engine.words import words
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
@@ -32,6 +35,11 @@ _READS = re.compile("load|open|read|decode|fetch|get")
 _DRAWS = {"randn", "rand", "randint", "zeros", "ones", "randn_like", "rand_like", "normal", "uniform"}
 
 
+_PARTS = ("torch.utils.data.Subset", "torch.utils.data.random_split", "torch.utils.data.dataset.Subset")
+_UNREAD = re.compile(r"`([\w.]+)` was not read")
+_STREAMS = re.compile(r"iter|stream|web|wds|shard|pipe|tfrecord|infinite|sampl|batch|bucket|loader", re.IGNORECASE)
+_IN_TIME = re.compile(r"window|series|tempor|sequence|forecast|stream", re.IGNORECASE)
+"""Names of what may give data in an order of its own, and of data whose order may be meant. They only hush."""
 _KEEPERS = frozenset(["Accelerator"])
 """Who shards a loader without shuffling it: `accelerator.prepare` and `fabric.setup_dataloaders` keep a sequential
 order (accelerate `prepare_data_loader`; lightning.fabric `_get_distributed_sampler`)."""
@@ -55,10 +63,11 @@ class TrainingDataNotShuffled(Rule):
     ```
 
     ## When it stays quiet
-    For loaders that only evaluate; for iterable datasets and samplers of one's own; where code shuffles the data, draws
-    indices or splits at random; for data made of random numbers; where the dataset was not read, the order may be
-    meant: it is reported as possible. A part of ``random_split`` is a note: the split has mixed the data once. So is a
-    ``shuffle=False`` that is written down where some file sorts by length, for batches of like lengths.
+    For loaders that only evaluate; for iterable datasets and samplers of one's own; where code shuffles the data,
+    draws indices or splits at random; for data made of random numbers; where the dataset was not read, the order may
+    be meant: that is possible, or a note where it comes from code outside the tree, or holds tensors, and no name
+    speaks of time or of streams. A part of ``random_split`` is a note: the split has mixed the data once. So
+    is a ``shuffle=False`` that is written down where some file sorts by length, for batches of like lengths.
 
     ## Fix safety
     No automatic fix: some data (time series, curricula) is meant to stay in order.
@@ -78,7 +87,7 @@ class TrainingDataNotShuffled(Rule):
             why = _in_order(known, made) if training is not None and not made.has_more else None
             if why is None or training is None or not _is_trained(program, training):
                 continue
-            kind = dataset_kind(program, made.argument("dataset"))
+            kind = "map" if loads_graphs(program, made) else dataset_kind(program, made.argument("dataset"))
             is_taken = known.is_handed_over(made, but_by=_KEEPERS) and made.loader not in known.fitted
             if kind == "iterable" or is_taken or _is_noise(program, made.argument("dataset")):
                 continue
@@ -91,15 +100,48 @@ class TrainingDataNotShuffled(Rule):
                 and (kind == "map" or why is not made.trace)
             )
             is_mixed = is_random_split(program, made.argument("dataset"))
+            is_unread = not certain and not shuffles and kind in {"unknown", "memory"} and _is_unread_set(program, made)
             order = "one order, drawn by the split" if is_mixed else "the order it is stored"
             report(
                 made.site,
                 f"This loader {{does train}} on the data in {order}, the same in every epoch. Pass `shuffle=True`, or "
                 "a sampler that shuffles.",
-                severity=Severity.NOTE if is_mixed or _is_by_length(program, made) else None,
+                severity=Severity.NOTE if is_mixed or is_unread or _is_by_length(program, made) else None,
                 because=[*(step for step in (why, made.trace) if step is not None), training.trace],
-                gaps=[*([training.gap] if training.gap else []), Gap.CONVENTION if certain else Gap.UNSEEN],
+                gaps=[
+                    *([training.gap] if training.gap else []),
+                    Gap.CONVENTION if certain or is_unread else Gap.UNSEEN,
+                ],
             )
+
+
+def _is_unread_set(program: Program, made: LoaderMade) -> bool:
+    """Whether the dataset comes from code that was not read, which by convention gives an indexed one, or holds
+    tensors, and every loader of the same loop keeps its order by what is written down."""
+    data, known = made.argument("dataset"), loading(program)
+    cases = data.cases if data is not None else ()
+    training = known.training(made)
+    others = [known.made[obj] for obj in training.among] if training is not None else []
+    from_where = " ".join(words(program).of(case.trace.site) for case in cases if case.trace is not None)
+    return (
+        bool(cases)
+        and not _IN_TIME.search(from_where)
+        and all(_comes_from_elsewhere(program, case) for case in cases)
+        and _is_written(program, made)
+        and all(_in_order(known, other) for other in others)
+    )
+
+
+def _comes_from_elsewhere(program: Program, case: Value, depth: int = 3) -> bool:
+    if isinstance(case, Ref):
+        obj = program.objects[case.obj]
+        parts = [part for _, value in obj.arguments[:1] for part in value.cases]
+        if obj.name in IN_MEMORY:
+            return True
+        is_part = obj.name.startswith(_PARTS) and depth > 0
+        return is_part and bool(parts) and all(_comes_from_elsewhere(program, part, depth - 1) for part in parts)
+    called = _UNREAD.match(case.reason) if isinstance(case, Unknown) else None
+    return called is not None and not _STREAMS.search(called[1])
 
 
 def _is_written(program: Program, made: LoaderMade) -> bool:
@@ -179,9 +221,7 @@ def _is_stored(node: object) -> bool:
 
 def _in_order(known: Loading, made: LoaderMade) -> Trace | None:
     """What keeps the order: a sequential sampler, or nothing that shuffles."""
-    sampler = made.argument("sampler")
-    if not is_absent(made.argument("batch_sampler")):
-        return None
+    sampler = sampler_of(known.program, made)
     if sampler is not None and not is_absent(sampler):
         return _sequential(known, sampler)
     shuffle = made.argument("shuffle")

@@ -27,6 +27,7 @@ _SAVES_OPTIMIZER = re.compile(
     rb"(?:opt\w*(?:\[[^\]\n]*\])?\.state_dict\(|save_(?:checkpoint|state)\b|Trainer\b|\.fit\()",
     re.IGNORECASE | re.MULTILINE,
 )
+_ANYTHING = re.compile(rb"")
 _MIN_FILES = 3
 """Files of a tree that show whether it trains and saves; one script alone does not."""
 _KERNELS = re.compile(rb"\bCUDAExtension\b")
@@ -58,7 +59,8 @@ class CheckpointMapLocation(Rule):
     sees from which device they were saved. A note for weights without an optimizer, which are often read where they
     were saved, and in a process group without a wrapped model, or one that is wrapped only where an option says so that
     is off by default; also where only the number of the GPU is chosen, where the tree has kernels for CUDA, or where
-    none of its files saves anything.
+    none of its files saves anything; where the caller gives the device, or nothing in the tree calls the function that
+    restores.
 
     ## Fix safety
     Unsafe: ``map_location="cpu"`` is right for ``load_state_dict``, which copies to where the parameters are; a whole
@@ -77,11 +79,13 @@ class CheckpointMapLocation(Rule):
             return
         many = _several_processes(program, reads)
         choices = [event for event in program.of(DeviceChosen) if _is_choice(program, event)]
-        why = many or min(choices, key=lambda event: _is_index(program, event), default=None)
-        if why is None or (many is None and _needs_gpu(program)):
+        why = many or min(choices, key=lambda event: (event.is_callers, _is_index(program, event)), default=None)
+        if many is None and _needs_gpu(program):
             return
         found = _onto_old_device(program, reads, is_distributed=many is not None)
         for together in found.values():
+            if why is None and not any(_is_callers(program, *pair) for pair in together):
+                continue
             if not are_saved_from_host(program, but_optimizers=not _resumes(program, together)):
                 _report(program, report, why, together)
 
@@ -105,8 +109,15 @@ def _onto_old_device(
     return found
 
 
+def _is_callers(program: Program, read: Read, use: Restored) -> bool:
+    """Whether a function that nothing in the tree calls restores what it is given: its callers choose the device."""
+    obj = program.objects[use.into] if use.into is not None else None
+    is_entry = bool(read.calls) and read.calls[0] in program.entries
+    return is_entry and obj is not None and obj.born == "argument" and not program.names_entry(read, _ANYTHING)
+
+
 def _report(
-    program: Program, report: Report, why: Distributed | DeviceChosen, together: list[tuple[Read, Restored]]
+    program: Program, report: Report, why: Distributed | DeviceChosen | None, together: list[tuple[Read, Restored]]
 ) -> None:
     """The checkpoints that one function restores are one finding, at the first of them."""
     together.sort(key=lambda pair: pair[0].site)
@@ -116,18 +127,20 @@ def _report(
     report(
         read.site,
         _message(isinstance(why, Distributed), len(together) - 1),
-        because=[why.trace, read.trace, use.trace],
+        because=[*([why.trace] if why is not None else []), read.trace, use.trace],
         gaps=[Gap.UNSEEN if is_foreign else Gap.CONVENTION],
         severity=None if _is_sure(program, why, together) else Severity.NOTE,
         fix=DraftFix("Load to the CPU first", "unsafe", tuple(dict.fromkeys(fixes))) if fixes else None,
     )
 
 
-def _is_sure(program: Program, why: Distributed | DeviceChosen, pairs: list[tuple[Read, Restored]]) -> bool:
+def _is_sure(program: Program, why: Distributed | DeviceChosen | None, pairs: list[tuple[Read, Restored]]) -> bool:
     """Whether it costs something where the program runs: every rank reads on the way to a wrapped model, or a run that
     is resumed brings its optimizer along and may go on elsewhere. Weights alone are often read where they were saved.
     """
     is_resumed = _resumes(program, pairs)
+    if why is None or (isinstance(why, DeviceChosen) and why.is_callers):
+        return False
     if is_resumed and _is_foreign(program):
         return False
     if isinstance(why, Distributed):

@@ -20,7 +20,8 @@ from analyzer.syntax.scope import target_names, walk
 _EXISTS = re.compile(r"\b(?:exists|is_?file|is_?dir)\b")
 _CHOOSES = re.compile(
     RANK_WORDS.pattern
-    + r"|main|primary|leader|chief|gpu|device|logger|\.log\b|writer|dist|proc|nan\b|finite|debug|tpu|xla|to_disk",
+    + r"|main|primary|leader|chief|gpu|device|logger|\.log\b|writer|dist|proc|nan\b|finite|debug"
+    + r"|(?<![a-z])tpu|xla|to_disk",
     re.IGNORECASE,
 )
 """What a branch may say that one process takes (a rank under any name), that is taken when something went wrong, or on

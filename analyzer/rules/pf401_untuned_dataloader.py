@@ -6,7 +6,7 @@ import re
 
 from analyzer.engine.data_events import DeviceChosen, LoaderMade
 from analyzer.engine.events import Escape, Forward, Step
-from analyzer.engine.loading import Loading, dataset_kind, is_const, loading
+from analyzer.engine.loading import Loading, dataset_kind, is_const, loading, loads_graphs
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap
 from analyzer.engine.values import Ref, Tensor
@@ -60,7 +60,12 @@ class UntunedDataLoader(Rule):
         uses_gpu: bool | None = None
         together: dict[tuple[object, tuple[str, ...]], list[LoaderMade]] = {}
         for made in program.of(LoaderMade):
-            if made.has_more or _is_on_accelerator(program, made) or _runs_on_cpu(program):
+            if (
+                made.has_more
+                or loads_graphs(program, made)
+                or _is_on_accelerator(program, made)
+                or _runs_on_cpu(program)
+            ):
                 continue
             is_quick = dataset_kind(program, made.argument("dataset")) in {"memory", "iterable"}
             lacks_workers = not is_quick and _lacks(made, "num_workers", 0)

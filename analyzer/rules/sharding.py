@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from analyzer.engine.data_events import LoaderMade
-from analyzer.engine.loading import Loading, dataset_kind, guarded_by_rank, is_absent, named_by_rank, speaks_of_rank
+from analyzer.engine.loading import (
+    Loading,
+    dataset_kind,
+    guarded_by_rank,
+    is_absent,
+    named_by_rank,
+    sampler_of,
+    speaks_of_rank,
+)
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Site
 from analyzer.engine.values import Ref, Tensor, Value

@@ -16,7 +16,7 @@ ASSIGNED = "="
 """Starts a use that gives the value another name: ``=self.model``."""
 
 
-_SAME_OBJECT = {"to", "cuda", "cpu", "eval", "train", "half", "float", "double", "bfloat16", "requires_grad_"}
+SAME_OBJECT = {"to", "cuda", "cpu", "eval", "train", "half", "float", "double", "bfloat16", "requires_grad_"}
 """Methods that give a module itself back: ``self.model = model.to(device).eval()``."""
 _COUNTING = {"range", "trange", "tqdm.trange"}
 """Loops over calls of these count: nothing iterates over their arguments."""
@@ -24,9 +24,13 @@ _COUNTING = {"range", "trange", "tqdm.trange"}
 
 def _bare(value: ir.Expr) -> ir.Expr:
     """What a value is before it was moved, or switched between modes."""
-    while isinstance(value, ir.Call) and isinstance(value.callee, ir.Attribute) and value.callee.attr in _SAME_OBJECT:
+    while isinstance(value, ir.Call) and isinstance(value.callee, ir.Attribute) and value.callee.attr in SAME_OBJECT:
         value = value.callee.value
     return value
+
+
+def _is_scaled(call: ir.Call) -> bool:
+    return len(call.args) == 1 and isinstance(call.callee, ir.Attribute) and call.callee.attr == "scale"
 
 
 class Names:
@@ -66,7 +70,10 @@ class Names:
                 if isinstance(arg.value, (ir.Name, ir.Attribute)) and not arg.star:
                     self.used(arg.value, f"{HANDED}{name}#{arg.keyword or index}")
         if isinstance(callee, ir.Attribute):
-            self.used(_bare(callee.value), f"{callee.attr}(…)" if node.args else callee.attr)
+            of = _bare(callee.value)
+            if callee.attr == "backward" and isinstance(of, ir.Call) and _is_scaled(of):
+                of = of.args[0].value  # ``scaler.scale(loss).backward()``
+            self.used(of, f"{callee.attr}(…)" if node.args else callee.attr)
 
     def assigned(self, node: ir.Assign) -> None:
         """Note that a name gets another name: ``self.model = model``."""

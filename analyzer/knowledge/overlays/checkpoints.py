@@ -12,6 +12,7 @@ from analyzer.engine.devices import HOST, named_device
 from analyzer.engine.machine import Args
 from analyzer.engine.state import State
 from analyzer.engine.trace import Gap, start
+from analyzer.engine.typing import is_argument
 from analyzer.engine.values import Const, Device, External, Ref, Scalar, Tensor, Unknown, Value
 
 _WRITTEN = "written device"
@@ -77,6 +78,9 @@ def moved(machine: Calls, receiver: Value, args: Args, at: int, state: State, re
     """``model.to(device)`` with a device that is not written down."""
     value = args.at(0, "device")
     _moved_in_loop(machine, receiver, named_device(value), at)
+    if value is not None and isinstance(receiver, Tensor) and receiver.is_batch and _is_callers(value):
+        trace = start(machine.site(at), "the data go to a device that the caller gives", Gap.CONVENTION)
+        machine.emit(DeviceChosen, at, trace, is_callers=True)
     if value is None or not _may_be_module(machine, receiver):
         return
     if not any(isinstance(case, (Const, External, Tensor)) or _is_made(case) for case in value.cases):
@@ -84,6 +88,11 @@ def moved(machine: Calls, receiver: Value, args: Args, at: int, state: State, re
         machine.emit(DeviceChosen, at, trace)
     elif all(_is_gpu(case) for case in value.cases):
         machine.emit(GpuUsed, at, None)
+
+
+def _is_callers(value: Value) -> bool:
+    """An argument of a function that nobody was seen to call, or a field that only a caller sets."""
+    return all(isinstance(case, Unknown) and is_argument(case) for case in value.cases)
 
 
 def _is_made(case: Value) -> bool:

@@ -59,7 +59,17 @@ def loader_made(machine: Calls, args: Args, at: int, state: State, result: Value
     """``DataLoader(…)``: the event, and the attributes that can be read back (``loader.sampler``)."""
     if not isinstance(result, Ref):
         return
-    given = named(args, LOADER_PARAMS)
+    _note_loader(machine, args, LOADER_PARAMS, at, state, result)
+
+
+def graph_loader_made(machine: Calls, args: Args, at: int, state: State, result: Value) -> None:
+    """``torch_geometric.loader.DataLoader(…)``."""
+    if isinstance(result, Ref):
+        _note_loader(machine, args, LOADER_PARAMS[:3], at, state, result)
+
+
+def _note_loader(machine: Calls, args: Args, params: tuple[str, ...], at: int, state: State, result: Ref) -> None:
+    given = named(args, params)
     for name, value in given:
         if name in {"dataset", "sampler", "batch_sampler", "batch_size"}:
             state.set((result.obj, name), value)
@@ -68,7 +78,7 @@ def loader_made(machine: Calls, args: Args, at: int, state: State, result: Value
     if collated is not None:
         items = tuple(_as_batch(item, result.obj) for item in collated.items)
         state.set((result.obj, COLLATED), Tuple(items, trace=result.trace))
-    nodes = [(name, node.at) for name, node in zip(LOADER_PARAMS, args.nodes, strict=False) if node is not None]
+    nodes = [(name, node.at) for name, node in zip(params, args.nodes, strict=False) if node is not None]
     nodes += [(name, node.at) for name, node in args.keyword_nodes.items()]
     machine.emit(
         LoaderMade, at, result.trace, loader=result.obj, given=given, nodes=tuple(nodes),
@@ -200,6 +210,9 @@ def _is_several(machine: Calls, fabric: Value) -> bool:
 
 def fitted(machine: Calls, receiver: Value, args: Args, at: int, state: State, result: Value) -> None:
     """``trainer.fit(model, train_loader)`` of Lightning."""
+    given_kinds = {machine.objects[obj].kind for arg in args.all() for obj in objects_in(machine, arg, state, 0)}
+    if isinstance(receiver, (Scalar, Const)) and given_kinds.isdisjoint({"Module", "Loader", "instance"}):
+        return  # ``StandardScaler().fit(values)``
     handed_over(machine, receiver, args, at, state, result)
     given = args.at(1, "train_dataloaders") or args.keywords.get("train_dataloader")
     others = args.at(2, "val_dataloaders") or args.keywords.get("val_dataloader")
@@ -262,6 +275,8 @@ def spawn(machine: Calls, args: Args, at: int, state: State) -> Value:
 
 _DDP = ("torch.nn.parallel.DistributedDataParallel", "torch.nn.parallel.distributed.DistributedDataParallel",
         "apex.parallel.DistributedDataParallel")  # fmt: skip
+_GRAPH_LOADER = ("torch_geometric.loader.DataLoader", "torch_geometric.loader.dataloader.DataLoader",
+                 "torch_geometric.data.DataLoader")  # fmt: skip
 _FSDP = ("torch.distributed.fsdp.FullyShardedDataParallel", "torch.distributed.fsdp.fully_shard",
          "torch.distributed._composable.fsdp.fully_shard", "torch.distributed._composable.fsdp.fully_shard.fully_shard",
          "fairscale.nn.data_parallel.FullyShardedDataParallel")  # fmt: skip
@@ -275,6 +290,7 @@ FUNCTIONS = {
 }
 OBSERVERS = {
     **dict.fromkeys(_LOADER, loader_made),
+    **dict.fromkeys(_GRAPH_LOADER, graph_loader_made),
     **dict.fromkeys(_DDP, _wrapped("replicated")),
     **dict.fromkeys(_FSDP, _wrapped("sharded")),
     **dict.fromkeys(_GROUP, _wrapped("group")),
