@@ -198,6 +198,8 @@ class Assignments(Calls):
             for case in value.cases:
                 if isinstance(case, Tuple) and len(case.items) == len(target.items) and not starred:
                     parts.append(case.items[index])
+                elif index and isinstance(case, Tensor) and measures.Mark.LOSS in case.via:
+                    parts.append(unseen("what a loss is given with", self.site(at)))  # ``loss, count = criterion(…)``
                 else:
                     parts.append(self.item_of(case, const(index), at, state))
             self.assign(item, self.by_use(item, union(parts), at, state), state, at)
