@@ -9,7 +9,6 @@ from analyzer.engine.loading import (
     guarded_by_rank,
     is_absent,
     named_by_rank,
-    sampler_of,
     speaks_of_rank,
 )
 from analyzer.engine.program import Program
