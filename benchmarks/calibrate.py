@@ -20,7 +20,7 @@ import io
 import math
 import statistics
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -56,13 +56,15 @@ Factors = tuple[int, int, float, float, float]
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One row: where it is from, its category, and as logarithms measured over computed and what is unknown."""
+    """One row: where it is from, its category, and as logarithms measured over computed and what is unknown. `group` is
+    the category that the collection has it under."""
 
     source: str
     category: str
     error: float
     down: float
     up: float
+    group: str = ""
 
     @property
     def domain(self) -> str:
@@ -106,7 +108,9 @@ def points(rows: Iterable[dict[str, Any]]) -> list[Point]:
         cards = targets(run)
         sizes = raw(candidates.choices(run, model.readings), runtime_key(cards))
         error = math.log(_live_bytes(row, sizes) / sizes.spread.middle)
-        found.append(Point(row["src_key"], category_of(sizes.setup), error, sizes.spread.down, sizes.spread.up))
+        found.append(
+            Point(row["src_key"], category_of(sizes.setup), error, sizes.spread.down, sizes.spread.up, row["category"])
+        )
     return found
 
 
@@ -224,7 +228,7 @@ def render(table: dict[str, Factors]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class HeldOut:
-    """How a table fitted without a source does on that source."""
+    """How a table fitted without a source (or a category of rows) does on it."""
 
     source: str
     num_rows: int
@@ -234,14 +238,17 @@ class HeldOut:
     median_width: float
 
 
-def leave_one_out(rows: Sequence[Point]) -> list[HeldOut]:
-    """For every source: fit on the others, look at its rows. The last entry is of all rows together, each so judged."""
+def leave_one_out(
+    rows: Sequence[Point], judged: Sequence[Point] = (), key: Callable[[Point], str] = lambda point: point.source
+) -> list[HeldOut]:
+    """For every source (or what `key` names): fit on the others, look at its rows, those of `judged` too, which nothing
+    is fitted on. The last entry is of all rows together, each so judged."""
     pairs: dict[str, list[tuple[Point, Factors]]] = {}
-    for source in sorted({point.source for point in rows}):
-        table = fit([point for point in rows if point.source != source])
-        mine = [point for point in rows if point.source == source]
-        pairs[source] = [(point, factors_of(table, point.category)) for point in mine]
-    results = [_held_out(source, found) for source, found in pairs.items()]
+    every = [*rows, *judged]
+    for name in sorted({key(point) for point in every}):
+        table = fit([point for point in rows if key(point) != name])
+        pairs[name] = [(point, factors_of(table, point.category)) for point in every if key(point) == name]
+    results = [_held_out(name, found) for name, found in pairs.items()]
     return [*results, _held_out("all of them", [pair for found in pairs.values() for pair in found])]
 
 

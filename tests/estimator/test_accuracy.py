@@ -47,8 +47,11 @@ def test_sources_that_were_not_used_are_met_all_the_same(measured_rows: list[dic
     """The acceptance: every source scored with a table fitted on the others; small models on a T4 are one source."""
     from benchmarks.calibrate import leave_one_out, points
 
-    used = [row for row in measured_rows if row["quality"] in "AB" and row["measured_kind"] != "unknown"]
-    found = {one.source: one for one in leave_one_out(points(used))}
+    gated = [row for row in measured_rows if row["quality"] in "AB"]
+    used = points(row for row in gated if row["measured_kind"] != "unknown")
+    unclear = points(row for row in gated if row["measured_kind"] == "unknown")
+    assert len(unclear) > 20  # judged, and not fitted on
+    found = {one.source: one for one in leave_one_out(used, unclear)}
     every, small = found["all of them"], found["tpf-calibration"]
     assert every.num_inside >= 0.9 * every.num_rows
     assert every.median_error <= 0.08
@@ -56,6 +59,38 @@ def test_sources_that_were_not_used_are_met_all_the_same(measured_rows: list[dic
     assert every.median_width <= 0.4
     assert small.num_inside == small.num_rows == 8
     assert small.mean_error < 0.037
+
+
+def test_kinds_of_run_that_were_not_used_are_met_all_the_same(measured_rows: list[dict[str, Any]]) -> None:
+    """The same with whole categories left out, which no source of theirs can stand for."""
+    from benchmarks.calibrate import leave_one_out, points
+
+    gated = [row for row in measured_rows if row["quality"] in "AB"]
+    used = points(row for row in gated if row["measured_kind"] != "unknown")
+    found = {one.source: one for one in leave_one_out(used, key=lambda point: point.group)}
+    assert {"llm-lora", "encoder", "vision-seg", "llm-generate"} <= found.keys()
+    assert found["all of them"].num_inside >= 0.9 * found["all of them"].num_rows
+    assert min(one.num_inside / one.num_rows for one in found.values() if one.num_rows >= 10) >= 0.7
+
+
+def test_the_peers_answers_are_beside_ours() -> None:
+    """Every row that its options can say has an answer of its own, with its interval in order."""
+    from benchmarks import peer
+
+    found = peer.answers()
+    strict = {row for row, mode in found if mode == "strict"}
+    assert strict <= {row for row, mode in found if mode == "naive"}
+    assert len(strict) > 100
+    assert all(one.low <= one.point <= one.high for one in found.values())
+
+
+def test_few_rows_that_died_establish_no_rate(scored: list[Scored]) -> None:
+    from benchmarks.accuracy import PAGE, _rate
+
+    died = [item for item in scored if item.row["oom"] and item.result.verdict != "unknown"]
+    assert "the rate is not established" in _rate(died)
+    assert "0.0%" in _rate(died * 3)
+    assert "the rate is not established" in PAGE.read_text(encoding="utf-8")
 
 
 def test_the_committed_calibration_is_what_the_rows_give(measured_rows: list[dict[str, Any]]) -> None:

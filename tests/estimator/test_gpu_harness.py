@@ -114,7 +114,9 @@ class Still:
 @pytest.mark.parametrize(
     ("model", "variant"),
     [
-        *(("openai-community/gpt2", variant.name) for variant in VARIANTS),
+        ("openai-community/gpt2", "bf16 checkpointed"),
+        ("openai-community/gpt2", "LoRA on bf16 under autocast"),
+        ("openai-community/gpt2", "fp32, eager attention"),
         ("google-bert/bert-base-uncased", "autocast, eager attention"),
     ],
 )
