@@ -17,6 +17,7 @@ from analyzer.rules.host_saves import are_saved_from_host
 from analyzer.rules.offered import is_offered
 from analyzer.rules.restoring import file_named, is_published, was_saved_here
 from analyzer.syntax import ir
+from analyzer.syntax.scope import dotted, walk
 
 _SMALL_WORDS = re.compile(r"scaler|sched|sampler|stopp", re.IGNORECASE)
 _DEVICE_WORDS = re.compile(r"cuda|gpu|cpu|device|mps", re.IGNORECASE)
@@ -205,11 +206,21 @@ def _happens(program: Program, event: Event, reads: list[Read]) -> bool:
 def _needs_gpu(program: Program) -> bool:
     """Whether the program moves its model to the GPU whatever the answer is: only that device is ever used."""
     paths = {next(iter(program.modules), ""), *(event.site.path for event in program.of(Read))}
+    if any(_asserts_gpu(program, path) for path in paths):
+        return True
     return any(
         not any(_DEVICE_WORDS.search(words(program).of(guard.site)) for guard in event.guards)
         for event in program.of(GpuUsed)
         if event.site.path in paths
     )
+
+
+def _asserts_gpu(program: Program, path: str) -> bool:
+    """``assert torch.cuda.is_available()``."""
+    unit = program.unit(path) if b"assert " in (program.project.read(path) or b"") else None
+    tests = (each.test for each in walk(unit.body, True) if isinstance(each, ir.Assert)) if unit is not None else ()
+    calls = (test for test in tests if isinstance(test, ir.Call))
+    return any((dotted(call.callee) or "").endswith("cuda.is_available") for call in calls)
 
 
 def _is_unused(program: Program, read: Read) -> bool:
