@@ -146,7 +146,9 @@ class Origins:
         if not isinstance(node, (ir.Joined, ir.Operation, ir.Call)) or function is None:
             return False
         given = {param.name for param in function.params if param.default is None} - {"self"}
-        names = {part.id for part in walk((ir.Evaluate(node.at, node),), False) if isinstance(part, ir.Name)}
+        parts = list(walk((ir.Evaluate(node.at, node),), False))
+        bases = {id(part.value) for part in parts if isinstance(part, ir.Attribute)}  # ``args`` of ``args.output``
+        names = {part.id for part in parts if isinstance(part, ir.Name) and id(part) not in bases}
         return bool(names & given) and function.name not in self.calls
 
     def _argument(self, path: str, node: ir.Name) -> Iterator[tuple[str, list[tuple[str, ir.Expr]]]]:
