@@ -96,7 +96,7 @@ class Binding(Control):
         """An instance of a class of the repository that unseen code made: its constructor ran, its fields are what
         the class declares."""
         kind = self.kind_of(cls)
-        if len(self.frames) > MAX_NESTED or (kind == "instance" and not declared(cls)):
+        if len(self.frames) > MAX_NESTED:
             return None
         ref = self.create(key, at, kind, note, cls=cls, born="argument")
         self.empty(ref, state)

@@ -12,9 +12,10 @@ from collections.abc import Collection, Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
-from analyzer.engine.data_events import Drawn
+from analyzer.engine.data_events import Drawn, Seeded
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Site
+from analyzer.engine.words import words
 from analyzer.syntax import ir
 from analyzer.syntax.scope import dotted, is_for_types, walk
 
@@ -69,7 +70,17 @@ def randomness(program: Program) -> Randomness:
             _add(program, full, path, found)
         if found.seeds and _UNSEEDS.search(program.project.read(path) or b""):
             _drop_unseeding(program, path, found)
+    _add_by_variable(program, found)
     return found
+
+
+def _add_by_variable(program: Program, found: Randomness) -> None:
+    """``for seed in (random.seed, torch.manual_seed): seed(0)``: the function that seeds came through a variable."""
+    for event in program.of(Seeded):
+        node = words(program).node(event.site)
+        if isinstance(node, ir.Call) and isinstance(node.callee, ir.Name):
+            for stream in event.streams:
+                found.seeds.setdefault(stream, {}).setdefault(event.site.path)
 
 
 def _drop_unseeding(program: Program, path: str, found: Randomness) -> None:

@@ -16,6 +16,8 @@ _MODULE_USES = {
     "modules", "named_modules",
 }  # fmt: skip
 _PLACES = {"cuda", "cuda(…)", "to(…)", "half", "float", "double", "bfloat16"}
+_TO_GPU = {"cuda", "cuda(…)"}
+"""Of what is called as well: a tensor is not."""
 _PARAMETER_USES = {"parameters", "named_parameters"}
 """Called without arguments on nothing but modules."""
 PASSES = frozenset(
@@ -110,7 +112,7 @@ def kind_by_use(uses: frozenset[str]) -> str | None:
         return "Scheduler"
     if {"zero_grad", "zero_grad(…)"} & uses and not uses & _NO_OPTIMIZER:
         return "Optimizer"
-    if uses & _PARAMETER_USES or ("()" in uses and uses & _MODULE_USES):
+    if uses & _PARAMETER_USES or ("()" in uses and uses & (_MODULE_USES | _TO_GPU)):
         return "Module"
     if {"train", "eval"} & uses and (uses & (_PLACES | PASSES) or {"train", "eval"} <= uses):
         return "Module"

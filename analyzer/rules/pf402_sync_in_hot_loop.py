@@ -76,7 +76,7 @@ class SyncInHotLoop(Rule):
         running = training | _at_home(each for each in program.of(Forward) if program.has_parameters(each))
         timed = program.nests_with(program.of(Clock))
         for sync in syncs:
-            steps = _step_loop(sync, running)
+            steps = _around_unrolled(program, sync, training & stepping) or _step_loop(sync, running)
             inner = sync.loops[len(steps) :]
             if not steps:
                 continue
@@ -111,6 +111,18 @@ def _step_loop(sync: Sync, running: frozenset[tuple[object, ...]]) -> tuple[Loop
     for depth in range(len(sync.loops), 0, -1):
         if nest_key(sync.loops[:depth]) in running:
             return sync.loops[:depth]
+    return ()
+
+
+def _around_unrolled(program: Program, sync: Sync, stepping: frozenset[tuple[object, ...]]) -> tuple[Loop, ...]:
+    """The loops up to the one that trains, where the model runs in a loop inside of it (over time) and what is read is
+    a part of the loss: nothing waits for the number."""
+    roots = sync.value.roots if sync.value is not None else frozenset()
+    for depth in range(len(sync.loops) - 1, 0, -1):
+        nest = sync.loops[:depth]
+        if nest_key(nest) in stepping:
+            own = [each for each in program.within(Backward, nest) if nest_key(each.loops) == nest_key(nest)]
+            return nest if any(roots & each.roots for each in own) else ()
     return ()
 
 
