@@ -32,6 +32,24 @@ def is_handled(program: Program, name: str, path: str) -> bool:
     return False
 
 
+def is_stored_by_hand(function: ir.FunctionDef, name: str) -> bool:
+    """Whether a function asks what it stores in an attribute for its parameters, or moves it, under a name of its own:
+    ``params += list(layer.parameters()); self.layers.append(layer)``."""
+    stored: set[str] = set()
+    for node in walk(function.body, False):
+        value = node.value if isinstance(node, ir.Evaluate) else None
+        if isinstance(node, (ir.Assign, ir.Augment)) and node.value is not None:
+            targets = node.targets if isinstance(node, ir.Assign) else (node.target,)
+            stored |= _said(node.value) if any(_is_of(each, name) for each in targets) else set()
+        elif isinstance(value, ir.Call) and isinstance(value.callee, ir.Attribute) and _is_of(value.callee.value, name):
+            stored |= {each for arg in value.args for each in _said(arg.value)}
+    return _does(walk(function.body, True), stored)
+
+
+def _said(node: ir.Expr) -> set[str]:
+    return {part.id for part in _parts(node) if isinstance(part, ir.Name)} - {"self"}
+
+
 def is_read_elsewhere(program: Program, name: str, path: str) -> bool:
     """Whether code outside the classes of a file reads an attribute, or another file that imports it does: whoever
     reads a parameter may hand it to an optimizer."""

@@ -12,7 +12,7 @@ from analyzer.engine.words import words
 from analyzer.findings import Severity
 from analyzer.fixes.edits import InsertAfter, InsertBefore
 from analyzer.rules.base import DraftFix, Report, Rule
-from analyzer.rules.by_hand import is_handled, is_read_elsewhere
+from analyzer.rules.by_hand import is_handled, is_read_elsewhere, is_stored_by_hand
 from analyzer.syntax import ir
 from analyzer.syntax.scope import dotted, walk
 
@@ -105,7 +105,8 @@ def _gaps(program: Program, hidden: Unregistered) -> list[Gap]:
 def _is_in_hand(program: Program, hidden: Unregistered) -> bool:
     """Whether code moves what is hidden, asks it for parameters, or reads the parameter that nothing registers."""
     path = hidden.site.path
-    if is_handled(program, hidden.name, path):
+    function = program.function_around(hidden.site)
+    if is_handled(program, hidden.name, path) or (function is not None and is_stored_by_hand(function, hidden.name)):
         return True
     return hidden.what != "modules" and is_read_elsewhere(program, hidden.name, path)
 
