@@ -8,11 +8,11 @@ from analyzer.engine import frozen, measures, outputs, targets, weights
 from analyzer.engine.calls import Calls
 from analyzer.engine.data_events import LoaderIterated
 from analyzer.engine.events import Clear, Kept, Store
-from analyzer.engine.graphs import carries, first_trace
+from analyzer.engine.graphs import carries, first_trace, without_graph
 from analyzer.engine.machine import CONTAINERS, Args, unseen
 from analyzer.engine.optim_events import LayerReplaced
 from analyzer.engine.padding import padding_of, unpadded
-from analyzer.engine.state import State
+from analyzer.engine.state import GRAD_OFF, State
 from analyzer.engine.trace import start
 from analyzer.engine.values import (
     Class,
@@ -215,7 +215,9 @@ class Assignments(Calls):
         if isinstance(left, Parameter):  # changed in place, under `no_grad`: the same parameter
             return state
         result = self.binary(node.op, left, value, node.at)
-        if any(carries(case) for case in self.deep(value, state)):
+        if state.flag(*GRAD_OFF):
+            result = union(without_graph(case) for case in result.cases)
+        elif any(carries(case) for case in self.deep(value, state)):
             result = self.accumulate(node, left, value, result)
         elif isinstance(node.value, ir.Constant) or not isinstance(result, Const):
             result = without_constants(result) if self.loops or self.outlives(node.target) else result

@@ -55,7 +55,8 @@ class EvalModeMissing(Rule):
     for passes without gradients inside a training loop (teachers, targets, pseudo-labels); where the outputs are thrown
     away (recomputing the statistics of batch norm). A note where no layer is known that changes the results (instance
     norm and ``if self.training`` may not), and nothing in the program calls ``train()``, where pictures are drawn of
-    what comes out, and for a loss that minds the mode behind a network that was switched.
+    what comes out, where parts of the model are switched by themselves, and for a loss that minds the mode behind a
+    network that was switched.
 
     ## Fix safety
     Unsafe: the results of the evaluation change, which is the point, and a later training loop needs ``train()``.
@@ -175,8 +176,18 @@ def _severity(timeline: Timeline, forward: Forward) -> Severity | None:
     either: ``if self.training`` often chooses what is given back, and instance norm goes by each sample's own
     statistics, as it was trained to."""
     program = timeline.program
+    if _is_partly_asleep(timeline, forward):
+        return Severity.NOTE
     is_known = any(_changes_results(program, part) for part in _minding(program, forward))
     return None if is_known or any(event.is_eval == "no" for event in timeline.modes) else Severity.NOTE
+
+
+def _is_partly_asleep(timeline: Timeline, forward: Forward) -> bool:
+    """Whether parts of the model were put into evaluation mode by themselves: the others were left out on purpose."""
+    return any(
+        event.is_eval == "yes" and event.module in forward.parts and event.module != forward.module
+        for event in timeline.modes
+    )
 
 
 def _changes_results(program: Program, part: ObjectId) -> bool:
