@@ -270,6 +270,8 @@ def _is_of_outer(program: Program, transfer: Transfer) -> bool:
     if not isinstance(given, ir.Name) or not is_of_array or not transfer.loops:
         return False
     function = program.function_around(transfer.made_at)
+    if _is_given_to_lambda(program, transfer, given.id):
+        return False
     for loop in transfer.loops:
         statement = program.statement_of(loop)
         if statement is None or program.function_around(loop.site) is not function:
@@ -277,6 +279,17 @@ def _is_of_outer(program: Program, transfer: Transfer) -> bool:
         if any(_touches(each, given.id) for each in walk((statement,), True)):
             return False
     return True
+
+
+def _is_given_to_lambda(program: Program, transfer: Transfer, name: str) -> bool:
+    """Whether the array is the argument of a ``lambda`` around: another one in each call."""
+    unit = program.unit(transfer.made_at.path)
+    around = (node for node in walk(unit.body, True) if isinstance(node, ir.Lambda)) if unit is not None else ()
+    return any(
+        any(param.name == name for param in each.params)
+        and any(getattr(part, "at", None) == transfer.made_at.at for part in walk((each,), True))
+        for each in around
+    )
 
 
 def _innermost(call: ir.Call) -> ir.Call:
