@@ -137,6 +137,8 @@ def _with_factor(case: Value, mark: Mark) -> Value:
 def after_operation(op: str, one: Value, two: Value, result: Value) -> Value:
     """The measure of ``one op two`` where a tensor is involved: a sum is scaled only if all its parts are, and what
     each of them is multiplied by is its weight in the sum."""
+    if op == "/" and Mark.COUNT in marks_of(two) and isinstance(result, (Tensor, Unknown)):
+        result = replace(result, via=result.via - {Mark.COUNT, Mark.SUM})  # ``loss / mask.sum()`` counts nothing more
     if op in _SCALING:
         return _with_factor(result, Mark.WEIGHT if op == "*" else Mark.FACTOR) if is_scaling(one, two) else result
     is_sum = op in {"+", "-"} and is_tensor(one) and is_tensor(two)
