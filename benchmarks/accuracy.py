@@ -26,7 +26,7 @@ _HEAD = "| {} | rows | with a number | median error | mean error | inside | widt
 _INTRO = """# How accurate the estimates are
 
 Written by `python -m benchmarks.accuracy`; do not edit. Rows: GPU memory that people published, the public half
-of a collection ({rows} runs, {file}). Vision-language and hybrid models, and
+of a collection ({rows} runs, {file}). Hybrid and vision-language models that `data/models.csv` does not describe, and
 diffusion networks that `data/pixels.csv` does not know, are counted as if their layers were a decoder's, and get wide
 intervals; point clouds get no number.
 

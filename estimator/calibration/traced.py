@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+from estimator.calibration.kernels import install
 from estimator.calibration.live import Cuda, Live
 from estimator.calibration.variants import RANK, Variant
 from estimator.models.facts import find_model
@@ -66,13 +67,15 @@ def built(case: Mapping[str, Any], variant: Variant, layers: int, *, has_dropout
     """The model, ready to be trained. `has_dropout`: inside of fused attention too, where a device has a kernel."""
     import transformers
 
+    if "kernels" in case:
+        install(f"transformers.models.{case['kernels']}.modeling_{case['kernels']}")
     facts = find_model(case["id"])
     assert facts is not None
     named = {key: value for key in _NAMES if (value := case.get("names", {}).get(key, key))}
     sizes = {named[key]: getattr(facts, fact) for key, fact in _NAMES.items() if key in named}
     sizes |= case.get("extra", {}) | dict.fromkeys((named["num_hidden_layers"], *case.get("depths", ())), layers)
     config = getattr(transformers, case["classes"][0])(**sizes)
-    config._attn_implementation = variant.attention
+    config._attn_implementation = "eager" if case.get("has_no_attention") else variant.attention
     config.use_cache = False
     if variant.attention == "sdpa" and not has_dropout:  # a CPU's fused attention knows no dropout, a GPU's does
         for name in ("attn_pdrop", "attention_probs_dropout_prob", "attention_dropout"):
@@ -97,7 +100,7 @@ class _Adapted(torch.nn.Module):  # type: ignore[misc]
         super().__init__()
         weight = base.weight if hasattr(base, "in_features") else base.weight.t()  # GPT-2's Conv1D is transposed
         self.base = base
-        self.weight = base.weight  # T5 asks for its dtype
+        self.weight, self.bias = base.weight, getattr(base, "bias", None)  # which some layers read
         self.down = torch.nn.Linear(weight.shape[1], RANK, bias=False, dtype=torch.float32)
         self.up = torch.nn.Linear(RANK, weight.shape[0], bias=False, dtype=torch.float32)
 

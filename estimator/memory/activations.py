@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from estimator.memory import recurrent
 from estimator.memory.setup import Setup
 from estimator.memory.weights import matrices
 from estimator.models.pixels import PixelNet
@@ -33,6 +34,8 @@ class LayerBytes:
 def layer(setup: Setup) -> LayerBytes:
     """The bytes of one layer on one device."""
     tokens, facts = setup.tokens, setup.facts
+    if facts.parts:
+        return _hybrid(setup)
     attention, attention_floor = _attention(setup)
     mlp, mlp_floor = _mlp(setup)
     norms, norms_floor = _norms(setup)
@@ -48,6 +51,50 @@ def layer(setup: Setup) -> LayerBytes:
         matmuls=tokens * matmuls,
         transient=tokens * transient,
     )
+
+
+def _hybrid(setup: Setup) -> LayerBytes:
+    """An average layer of a model whose layers differ. Every part has a norm before it."""
+    facts, c, tokens = setup.facts, setup.compute_bytes, setup.tokens
+    attention, attention_floor = _attention(setup)
+    if facts.recurrence is not None and facts.recurrence.kind == "deltanet":  # its attention has a gate per query
+        attention += 3 * c * facts.q_width / setup.tp
+    if facts.has_qk_norm:
+        attention += (facts.q_width + facts.kv_width) * _norm(setup) / setup.tp
+    dense = replace(setup, facts=replace(facts, experts=0))
+    scanned = recurrent.saved(facts, setup.seq_len, c) / setup.tp
+    ffn = {"moe": _mlp(setup), "mlp": _mlp(dense)}
+    sizes = {
+        "attention": (attention, attention_floor),
+        "recurrence": (scanned, c * facts.hidden),
+        "both": (attention + scanned + c * facts.hidden, attention_floor),
+        **ffn,
+    }
+    boundary = (4 if facts.has_wide_residual else setup.residual_bytes) * facts.hidden
+    feeds = c * (1 if _keeps_inputs(setup) or not _copies_inputs(setup) else 0)
+    norm = facts.hidden * (_norm(setup) + feeds) / setup.sp
+    casts = _part_casts(setup)
+    saved = sum(count * (sizes[name][0] + norm + casts.get(name, 0)) for name, count in facts.parts) / facts.layers
+    floor = sum(count * sizes[name][1] for name, count in facts.parts) / facts.layers
+    widest = c * (3 if facts.is_gated else 2) * _active_ffn(setup) / setup.tp
+    transient = max(widest, _score_bytes(setup), recurrent.transient(facts, c) / setup.tp) + 2 * c * facts.hidden
+    return LayerBytes(
+        saved=tokens * saved,
+        floor=tokens * floor,
+        boundary=tokens * boundary / setup.sp,
+        matmuls=tokens * (boundary + (saved - boundary) / 2),  # no policy is published for these: about every other one
+        transient=tokens * transient,
+    )
+
+
+def _part_casts(setup: Setup) -> dict[str, float]:
+    """Autocast casts the fp32 result of a norm for each matmul that reads it: all beyond the first are more copies."""
+    if setup.residual_bytes == setup.compute_bytes or setup.is_frozen or setup.is_compiled:
+        return {}
+    each = setup.compute_bytes * setup.facts.hidden / setup.sp
+    gated, recurrence = each * setup.facts.is_gated, setup.facts.recurrence
+    is_split = recurrence is not None and recurrence.kind == "deltanet"  # queries to values, gate, two small ones
+    return {"attention": 2 * each, "both": 2 * each, "mlp": gated, "moe": gated, "recurrence": 3 * each * is_split}
 
 
 def _every_other_matmul(setup: Setup) -> int:
@@ -85,7 +132,8 @@ def _norm(setup: Setup) -> float:
     if not setup.facts.is_rms_norm or setup.is_compiled:
         return float(setup.residual_bytes)
     is_trained = not setup.is_frozen or setup.method == "adapter-v2"  # which trains norms as well
-    return 4.0 + ((4 if setup.residual_bytes == 4 else setup.compute_bytes) if is_trained else 0)
+    is_wide = setup.residual_bytes == 4 or setup.facts.has_wide_norm
+    return 4.0 + ((4 if is_wide else setup.compute_bytes) if is_trained else 0)
 
 
 def _norms(setup: Setup) -> tuple[float, float]:
@@ -98,6 +146,8 @@ def _norms(setup: Setup) -> tuple[float, float]:
     if facts.has_qk_norm and not setup.is_compiled:
         total += (facts.q_width + facts.kv_width) * each / setup.tp
     dropout = 2 * facts.hidden if facts.has_dropout and not setup.is_compiled else 0
+    if facts.has_layer_scale and not setup.is_compiled:  # the factor's derivative reads what it multiplied
+        total += 2 * c * facts.hidden
     return (total + dropout) / setup.sp, facts.norms * min(r, c) * facts.hidden / setup.sp
 
 
@@ -123,13 +173,35 @@ def _attention(setup: Setup) -> tuple[float, float]:
     is_view = facts.keeps_fused and not setup.is_compiled and setup.attention != "eager"
     fused = facts.q_width + facts.kv_width if is_view else 0
     streams = c * (2 * facts.q_width + 2 * kv + fused) / setup.tp
-    if facts.latent:  # keys and values are made of every head; the latents beside them are kept whole
-        streams = c * (2 * facts.q_width + 2 * facts.value_width) / setup.tp + 2 * c * facts.latent
+    if facts.latent:
+        streams = _latent_streams(setup)
     floor = c * 2 * facts.q_width / setup.tp
     heads = facts.heads / setup.tp
+    if facts.relative_span:
+        streams += _relative_streams(setup)
     if setup.attention != "eager":
         return streams + heads * (4 + setup.seq_len * _bias(setup)), floor
     return streams + heads * setup.seq_len * _probability(setup), floor + heads * setup.seq_len * c
+
+
+def _relative_streams(setup: Setup) -> float:
+    """DeBERTa compares each query and each key with every relative position, and gathers from both results: backward of
+    a gather keeps what it gathered from. The positions' keys and queries are repeated for every sample; keys are scaled
+    twice (transformers DebertaV2 DisentangledSelfAttention)."""
+    facts, c = setup.facts, setup.compute_bytes
+    compared = 2 * facts.heads * facts.relative_span
+    repeated = 2 * facts.relative_span * facts.hidden / setup.seq_len
+    return c * (compared + repeated + 2 * facts.hidden) / setup.tp
+
+
+def _latent_streams(setup: Setup) -> float:
+    """Of latent attention: queries and keys are put together of a plain and a rotated part; the values are a view of
+    the product that the plain keys come from; and each latent has a norm and a matmul behind it, on every rank."""
+    facts, c = setup.facts, setup.compute_bytes
+    values = facts.heads * (facts.value_dim or facts.head_dim)
+    product = facts.heads * (facts.plain_dim or facts.head_dim) + values
+    latents = facts.query_latent + facts.latent
+    return c * (2 * facts.q_width + product + values) / setup.tp + latents * (_norm(setup) + c)
 
 
 def _recomputed_scores(setup: Setup) -> float:
@@ -191,9 +263,13 @@ def _mlp(setup: Setup) -> tuple[float, float]:
         routed = c * setup.facts.experts_per_token * setup.facts.hidden * (1 + product) / setup.tp
     is_written_out = setup.facts.activation == "gelu_new" and not setup.is_activation_fused
     dropped = 1.0 if setup.facts.drops_ffn else 0.0  # a mask; the result is the next matmul's input in any case
+    if setup.facts.activation == "relu2" and not setup.facts.is_gated:  # the square reads what the ReLU gave
+        return width * c * (1 + product) + routed, c * width
     if setup.facts.activation == "relu" and not setup.facts.is_gated:  # its derivative reads its result, the next input
         return width * (c * (1 + product * dropped) + dropped), c * width
     written_out = 3.0 * c if is_written_out else 0.0
+    if setup.facts.activation == "quick_gelu" and not setup.is_compiled:  # x * sigmoid(1.702 x), in three operations
+        written_out = float(c)
     if is_written_out and setup.residual_bytes != c:  # autocast computes the cube, and all that follows, in fp32
         written_out = 4.0 + 4.0 + 4.0
     if setup.facts.is_gated:
@@ -210,11 +286,24 @@ def adapter_bytes(setup: Setup) -> float:
         return setup.tokens * outputs * setup.compute_bytes / setup.tp
     if setup.method not in ("lora", "qlora"):
         return 0.0
-    inputs = facts.hidden * (1 if facts.is_qkv_fused else 2)  # queries and values
+    inputs: float = facts.hidden * (1 if facts.is_qkv_fused else 2)  # queries and values
     if setup.lora_targets == "all-linear":
         before = (1 if facts.is_qkv_fused else 3) + (2 if facts.is_gated and not facts.is_qkv_fused else 1)
         inputs = before * facts.hidden + facts.q_width + _active_ffn(setup)
+    if facts.parts:
+        inputs = _part_inputs(setup)
     return (setup.tokens * inputs * setup.adapter_copy + _magnitude_bytes(setup)) / setup.tp
+
+
+def _part_inputs(setup: Setup) -> float:
+    """Widths of what adapters read in an average layer of a hybrid; of recurrences that of the projection alone, for
+    their kernels take the other weights as they are."""
+    facts, is_wide = setup.facts, setup.lora_targets == "all-linear"
+    attention = 3 * facts.hidden + facts.q_width if is_wide else 2 * facts.hidden
+    ffn = (1 + facts.is_gated) * facts.hidden + _active_ffn(setup) if is_wide else 0
+    each = {"attention": attention, "recurrence": facts.hidden * is_wide, "mlp": ffn, "moe": ffn}
+    each["both"] = attention + each["recurrence"]
+    return sum(count * each[name] for name, count in facts.parts) / facts.layers
 
 
 def _magnitude_bytes(setup: Setup) -> float:
@@ -281,7 +370,7 @@ def saved(setup: Setup) -> SavedActivations:
     else:
         kept, floor, working, working_floor = full, one.floor, one.transient, 0.0
         what = "saved tensors"
-    final = setup.tokens * setup.facts.hidden * (setup.residual_bytes + setup.compute_bytes)
+    final = setup.tokens * setup.facts.hidden * (setup.residual_bytes + setup.compute_bytes) + tower_bytes(setup)
     formula = f"{layers} layers x {kept / max(setup.tokens, 1):,.0f} B of {what} per token x {setup.tokens:,} tokens"
     return SavedActivations(
         kept=kept * layers * in_flight + final,
@@ -290,6 +379,17 @@ def saved(setup: Setup) -> SavedActivations:
         working_floor=working_floor,
         formula=formula,
     )
+
+
+def tower_bytes(setup: Setup) -> float:
+    """What an image encoder keeps of one picture a sample, where it is trained: with full checkpointing its inputs."""
+    tower = setup.facts.tower
+    if tower is None or not setup.trains_tower:
+        return 0.0
+    tokens = (tower.image // tower.patch) ** 2 + 1
+    attention = setup.attention if setup.attention != "eager" else "sdpa"
+    one = layer(replace(setup, facts=tower, seq_len=tokens, attention=attention, cp=1))
+    return tower.layers * (one.boundary if setup.checkpointing == "full" else one.saved)
 
 
 def _of_two_stacks(setup: Setup) -> SavedActivations:

@@ -68,6 +68,8 @@ def choices(run: RunConfig, readings: tuple[ModelFacts, ...]) -> Choices:
         found["is_activation_fused"] = Choice(
             False, (False, True), is_even=True
         )  # transformers writes it out, others do not
+    if readings[0].relative_span:
+        found["attention"] = fixed("eager")  # transformers has no other for them
     if readings[0].biases_scores and not run.attention.is_known:
         found["attention"] = replace(
             undecided("eager", "sdpa", cheapest=("flash",)), is_even=True
@@ -161,9 +163,20 @@ def _beside(run: RunConfig, is_training: bool, method: str, readings: tuple[Mode
         "is_dora": choose(run.dora, fixed(False), Choice(False, (False, True)))
         if method in ("lora", "qlora")
         else fixed(False),
+        "trains_tower": _tower(readings[0], method) if is_training else fixed(False),
         "trained_layers": choose(run.trained_layers, frozen, frozen) if method == "freeze" else fixed(0),
         **({} if isinstance(companions, Unknown) else {"companions": fixed(companions)}),
     }
+
+
+def _tower(facts: ModelFacts, method: str) -> Choice:
+    """Of a model that reads text and images together both are trained; recipes for image chat freeze the encoder as
+    often as not (LLaVA, LLaMA-Factory's freeze_vision_tower), and adapters on every linear layer may be in it."""
+    if facts.tower is None:
+        return fixed(False)
+    if facts.kind == "encoder":
+        return fixed(method == "full")
+    return Choice(method == "full", (False, True), (False,), is_even=method == "full")
 
 
 def _loading(run: RunConfig, likely: Setup, *, has_whole_gradients: bool) -> Choice:

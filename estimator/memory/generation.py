@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from estimator.memory import recurrent
 from estimator.memory.activations import layer
 from estimator.memory.setup import Setup
 from estimator.report import Term
@@ -16,7 +17,8 @@ def kv_cache(setup: Setup) -> Term:
     least = facts.latent or width / setup.tp  # a latent is not divided: every rank needs it whole
     if facts.latent and not setup.expands_latent:
         width = facts.latent * setup.tp
-    whole = (facts.cached_layers or facts.layers - facts.window_layers) * stage
+    attending = facts.cached_layers if facts.parts else facts.cached_layers or facts.layers - facts.window_layers
+    whole = attending * stage
     near = facts.window_layers * stage
     entries = (whole + near) * setup.tokens
     needed = whole * setup.tokens + near * min(setup.tokens, setup.micro_batch * (facts.window or setup.seq_len))
@@ -24,6 +26,17 @@ def kv_cache(setup: Setup) -> Term:
     formula = f"{whole + near:g} layers x {width:,} wide x {setup.tokens:,} tokens x {setup.kv_bytes:g} B"
     floor = needed * least * setup.kv_bytes
     return Term("KV cache", int(total), int(min(floor, total)), formula, "keys and values per layer (GQA width)")
+
+
+def recurrent_state(setup: Setup) -> Term:
+    """What recurrent layers carry from token to token: the same however long the context is."""
+    facts, name = setup.facts, "recurrent state"
+    count = sum(count for part, count in facts.parts if part in ("recurrence", "both"))
+    if not count:
+        return Term(name, 0, 0, "no recurrent layers", "")
+    each = recurrent.state_bytes(facts, setup.compute_bytes) / setup.tp
+    total = setup.micro_batch * count / setup.pp * each
+    return Term(name, int(total), 0, f"{setup.micro_batch} x {count} layers x {each:,.0f} B", recurrent.SOURCE)
 
 
 def forward_working_set(setup: Setup) -> Term:

@@ -65,6 +65,7 @@ class Setup:
     has_bucket_views: bool  # DDP's gradients are views of its buckets
     has_ema: bool
     is_dora: bool
+    trains_tower: bool  # the image encoder in front of a decoder gets gradients
     trained_layers: int  # the last ones, where the method is to freeze the rest
     objective: str
     has_reference: bool  # a frozen copy of the model that is trained
@@ -190,12 +191,26 @@ class Setup:
     def lora_params(self) -> int:
         """Adapter parameters: rank x (inputs + outputs) per target matrix."""
         facts = self.facts
+        if facts.parts:
+            return self.lora_rank * self._part_adapters() * self.stage_layers // (self.tp * facts.layers)
         attention = (facts.hidden + facts.q_width) + (facts.hidden + facts.kv_width)
         if self.lora_targets == "all-linear":
             attention = 2 * (facts.hidden + facts.q_width) + 2 * (facts.hidden + facts.kv_width)
             ffn = facts.moe_ffn * facts.experts if facts.experts else facts.ffn
             attention += (3 if facts.is_gated else 2) * (facts.hidden + ffn)
         return (self.lora_rank * attention + self.dora_magnitudes) * self.stage_layers // self.tp
+
+    def _part_adapters(self) -> int:
+        """Inputs and outputs of all adapted matrices of a hybrid."""
+        facts, is_wide = self.facts, self.lora_targets == "all-linear"
+        h, q, kv = facts.hidden, facts.q_width, facts.kv_width
+        attention = 2 * (h + q) + 2 * (h + kv) if is_wide else (h + q) + (h + kv)
+        width = facts.moe_ffn * facts.experts if facts.experts else facts.ffn
+        each = dict.fromkeys(("mlp", "moe"), (2 + facts.is_gated) * (h + width) * is_wide)
+        inner = facts.recurrence.inner if facts.recurrence else 0
+        recurrence = ((h + 2 * inner) + (inner + h)) * is_wide
+        each |= {"attention": attention, "recurrence": recurrence, "both": attention + recurrence}
+        return sum(count * each[name] for name, count in facts.parts)
 
     @property
     def dora_magnitudes(self) -> int:

@@ -58,16 +58,17 @@ def _rollout(setup: Setup, held: list[Term]) -> list[tuple[str, list[Term]]]:
     """Answers that the model generates to learn from them; an engine beside it takes its share of the card instead."""
     if setup.objective not in ONLINE:
         return []
-    words = [generation.kv_cache(setup), generation.forward_working_set(setup), generation.last_logits(setup)]
+    words = [generation.kv_cache(setup), generation.recurrent_state(setup)]
+    words += [generation.forward_working_set(setup), generation.last_logits(setup)]
     return [("rollout", [*held, *words])]
 
 
 def _inference(setup: Setup) -> list[tuple[str, list[Term]]]:
     held = [weights.weights(setup), runtime.workspace(setup), generation.dequantized(setup)]
     if setup.task == "generate":
-        cache = generation.kv_cache(setup)
-        prefill = [*held, cache, generation.forward_working_set(setup), generation.last_logits(setup)]
-        decode = [*held, cache, generation.last_logits(setup)]
+        cache = [generation.kv_cache(setup), generation.recurrent_state(setup)]
+        prefill = [*held, *cache, generation.forward_working_set(setup), generation.last_logits(setup)]
+        decode = [*held, *cache, generation.last_logits(setup)]
         return [("model load", held), ("prefill", prefill), ("decode", decode)]
     forward = [*held, collectives.gathered(setup), generation.forward_working_set(setup), loss.logits(setup)]
     return [("model load", held), ("forward", forward)]

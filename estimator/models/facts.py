@@ -25,6 +25,19 @@ _STORAGE_WORDS = {"awq": "int4", "gptq": "int4", "int4": "int4", "4bit": "int4",
                   "int8": "int8", "8bit": "int8"}  # fmt: skip
 
 
+@dataclass(frozen=True, slots=True)
+class Recurrence:
+    """What stands where other layers have attention: `kind` names its program in `estimator.memory.recurrent`."""
+
+    kind: str
+    inner: int = 0  # width of what is scanned; of values in a delta rule
+    state: int = 0  # numbers per channel
+    groups: int = 1  # that share B and C
+    heads: int = 0
+    rank: int = 0  # of Mamba's time step
+    keys: int = 0  # width of keys in a delta rule
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelFacts:
     """Shape and size of one model. Counts are of the whole model; widths are of one layer."""
@@ -66,6 +79,8 @@ class ModelFacts:
     window_layers: int = 0  # that need those of the last `window` tokens alone
     window: int = 0
     latent: int = 0  # width of a token's cache entry in latent attention (DeepSeek)
+    plain_dim: int = 0  # of one head's keys in latent attention, without the part that is rotated
+    query_latent: int = 0  # width that queries are compressed to (DeepSeek)
     value_dim: int = 0  # of one head's values, where it differs from the keys'
     pixel_net: pixels.PixelNet | None = None  # a diffusion network, counted by latent positions
     local: Pass | None = None  # a network of the repository, and what one sample's forward pass keeps of it
@@ -74,6 +89,13 @@ class ModelFacts:
     source_tokens: int = 0  # that the encoder always reads (Whisper)
     biases_scores: bool = False  # a learned bias per head and pair of tokens (T5)
     drops_ffn: bool = False  # dropout between the activation and the second matmul
+    has_wide_norm: bool = False  # RMSNorm multiplies by its weight in fp32 (Gemma, Qwen3-Next, Nemotron-H)
+    has_wide_residual: bool = False  # what layers add to is fp32 whatever they compute in (Mamba's residual_in_fp32)
+    has_layer_scale: bool = False  # a factor per channel behind each part (DINOv2)
+    relative_span: int = 0  # positions that queries and keys are compared with beside each other (DeBERTa)
+    tower: ModelFacts | None = None  # an encoder of images in front of a decoder, or beside a text encoder
+    parts: tuple[tuple[str, int], ...] = ()  # of a hybrid: attention, recurrence, both, mlp, moe, and how many of each
+    recurrence: Recurrence | None = None
 
     def __hash__(self) -> int:
         """Over what tells models apart: readings are looked up by it many thousand times per suggestion."""
@@ -241,7 +263,8 @@ def decoders_near(params: int, limit: int = 8, publisher: str = "") -> list[Mode
 def _dense_decoders() -> tuple[ModelFacts, ...]:
     """Built once: the solver asks for them at every change that it tries."""
     known = [facts for row in rows("models", _REQUIRED) if (facts := _facts(row)) is not None]
-    return tuple(facts for facts in known if facts.kind == "decoder" and not facts.experts)
+    plain = (facts for facts in known if facts.kind == "decoder" and not (facts.parts or facts.tower))
+    return tuple(facts for facts in plain if not facts.experts)
 
 
 def transformers_near(params: int) -> list[ModelFacts]:
@@ -341,6 +364,10 @@ _PLAIN = {
     "learned_positions": "",
     "source_tokens": "",
     "biases_scores": "",
+    "wide_norm": "",
+    "wide_residual": "",
+    "layer_scale": "",
+    "relative_span": "",
 }
 """A family without a row of its own."""
 
@@ -360,6 +387,10 @@ def _families() -> _Table:
                 "caps_scores",
                 "learned_positions",
                 "source_tokens",
+                "wide_norm",
+                "wide_residual",
+                "layer_scale",
+                "relative_span",
             ),
         )
     }
@@ -369,8 +400,14 @@ def _kind(row: dict[str, str]) -> str:
     family = _families().get(row["family"])
     if family is not None:
         return family["kind"]
-    is_hybrid = "linear_attention" in row["attention"] or "MLA" in row["attention"] or "sparse" in row["attention"]
-    is_text = row["family"].endswith("ForCausalLM") and not row["vision"] and not row["enc_dec"]
+    attention = row["attention"]
+    is_hybrid = ("linear_attention" in attention and "linear=" not in attention) or "sparse" in attention
+    is_hybrid |= "MLA" in attention and "compress" in attention
+    is_seeing = row["family"].endswith(("ForConditionalGeneration", "CLIPModel", "SiglipModel"))
+    if is_seeing and row["vision"] and row["vocab"] and not is_hybrid and not row["enc_dec"]:
+        return "decoder" if row["family"].endswith("Generation") else "encoder"
+    is_text = row["family"].endswith("ForCausalLM") and (not row["vision"] or "linear=" in attention)
+    is_text &= not row["enc_dec"]
     return "decoder" if is_text and not is_hybrid else "other"
 
 
@@ -388,6 +425,8 @@ def _facts(row: dict[str, str]) -> ModelFacts | None:
 def _facts_as(row: dict[str, str], kind: str) -> ModelFacts | None:
     layers = sum(map(int, re.findall(r"\d+", row["layers"]))) if kind == "dit" else _depth(row)
     hidden, heads = _first_int(row["hidden"]), _first_int(row["heads"])
+    if "linear=" in row["attention"]:
+        heads = heads or 1  # of a model that has no attention at all
     if not (layers and hidden and heads):
         return None
     family = _families().get(row["family"], _PLAIN)
@@ -396,7 +435,7 @@ def _facts_as(row: dict[str, str], kind: str) -> ModelFacts | None:
         id=row["hf_id"], kind=kind, params=int(number(row, "params_total") or 0), layers=layers, hidden=hidden,
         heads=heads, kv_heads=_first_int(row["kv_heads"]) or heads,
         head_dim=_first_int(row["head_dim"]) or hidden // heads,
-        ffn=int(number(row, "ffn_intermediate") or 4 * hidden), vocab=int(number(row, "vocab") or 0),
+        ffn=_ffn(row, hidden), vocab=int(number(row, "vocab") or 0),
         source=f"models table: {row['source'][:80]}", params_active=int(active) if active else None,
         experts=int(number(row, "n_experts") or 0), experts_per_token=int(number(row, "experts_per_token") or 0),
         moe_ffn=_first_int(row["moe_ffn"]) or (int(number(row, "ffn_intermediate") or 0) if row["n_experts"] else 0),
@@ -409,8 +448,34 @@ def _facts_as(row: dict[str, str], kind: str) -> ModelFacts | None:
         max_position=int(number(row, "max_position") or 0) or None, patch=_setting(row, "patch"),
         image=_setting(row, "image"), decoder_layers=_second_stack(row) if kind == "encdec" else 0,
         source_tokens=_first_int(family["source_tokens"]), biases_scores=family["biases_scores"] == "True",
+        has_wide_norm=family["wide_norm"] == "True", has_wide_residual=family["wide_residual"] == "True",
+        has_layer_scale=family["layer_scale"] == "True", relative_span=_first_int(family["relative_span"]),
+        tower=_tower(row) if kind in ("decoder", "encoder") else None,
         drops_ffn=kind == "encdec" and bool(re.search("dropout_rate|activation_dropout", row["uses_dropout"])),
     ))  # fmt: skip
+
+
+_USUAL_TOWER_SIDE = 448  # pixels, where a processor keeps the size of each picture (Qwen-VL)
+
+
+def _tower(row: dict[str, str]) -> ModelFacts | None:
+    """The image encoder that the column ``vision`` describes: a ViT, with heads of 64 where nothing else is said."""
+    patch, layers, hidden = (_setting(row, name) for name in ("patch", "layers", "hidden"))
+    if not (patch and layers and hidden):
+        return None
+    ffn, heads = _setting(row, "ffn") or 4 * hidden, _setting(row, "heads") or max(hidden // 64, 1)
+    params = layers * (4 * hidden * hidden + 2 * hidden * ffn)
+    return ModelFacts(
+        id=None, kind="vit", params=params, layers=layers, hidden=hidden, heads=heads, kv_heads=heads,
+        head_dim=hidden // heads, ffn=ffn, vocab=0, source="vision column", is_gated=False, is_rms_norm=False,
+        activation="gelu", patch=patch, image=_setting(row, "image") or _USUAL_TOWER_SIDE,
+    )  # fmt: skip
+
+
+def _ffn(row: dict[str, str], hidden: int) -> int:
+    """Feed-forward width; four times the hidden one where nothing says it, none of a model without such parts."""
+    is_bare = "linear=" in row["attention"] and row["ffn_intermediate"] in ("", "0")
+    return 0 if is_bare and not row["moe_ffn"] else int(number(row, "ffn_intermediate") or 4 * hidden)
 
 
 def _with_cache(attention: str, facts: ModelFacts) -> ModelFacts:
@@ -423,14 +488,43 @@ def _with_cache(attention: str, facts: ModelFacts) -> ModelFacts:
     kinds = {name: int(count) for name, count in re.findall(r"(\w+_attention)x(\d+)", attention)}
     window = said("sliding_window")
     is_hybrid = "linear_attention" in kinds or (window > 0 and "sliding_attention" in kinds)
+    parts, recurrence = _recurrent(attention, facts)
+    both = kinds.get("parallel_attention", 0)
     return replace(
         facts,
-        cached_layers=kinds.get("full_attention", 0) if is_hybrid else facts.decoder_layers,
+        parts=parts,
+        recurrence=recurrence,
+        cached_layers=kinds.get("full_attention", 0) + both if is_hybrid or both else facts.decoder_layers,
         window_layers=kinds.get("sliding_attention", 0) if window else 0,
         window=window,
         latent=said("kv_lora") + said("qk_rope") if said("kv_lora") else 0,
+        plain_dim=said("qk_nope"),
+        query_latent=said("q_lora"),
         value_dim=said("v"),
     )
+
+
+_PARTS = {"linear_attention": "recurrence", "full_attention": "attention", "parallel_attention": "both"}
+
+
+def _recurrent(attention: str, facts: ModelFacts) -> tuple[tuple[tuple[str, int], ...], Recurrence | None]:
+    """The parts of a hybrid: ``layers:linear_attentionx28,full_attentionx4 linear=mamba2 inner=8192 state=128``. Where
+    feed-forward parts are not counted, each layer has one."""
+    kind = re.search(r"\blinear=(\w+)", attention)
+    if kind is None:
+        return (), None
+
+    def said(name: str, otherwise: int = 0) -> int:
+        match = re.search(rf"\b{name}=(\d+)", attention)
+        return int(match[1]) if match else otherwise
+
+    counted = re.findall(r"(\w+_attention|mlp|moe)x(\d+)", attention)
+    parts = [(_PARTS.get(name, name), int(count)) for name, count in counted]
+    if facts.ffn and not any(name in ("mlp", "moe") for name, _ in parts):
+        parts.append(("moe" if facts.experts else "mlp", facts.layers))
+    found = Recurrence(kind[1], said("inner"), said("state"), said("groups", 1), said("ssm_heads"), said("dt_rank"),
+                       said("keys"))  # fmt: skip
+    return tuple(parts), found
 
 
 def _depth(row: dict[str, str]) -> int:
@@ -449,4 +543,4 @@ def _setting(row: dict[str, str], name: str) -> int:
     if match := re.search(rf"\b{name}=(\d+)", row["vision"]):
         return int(match[1])
     said = re.search(r"patch(?P<patch>\d+)[-_](?P<image>\d+)\b", row["hf_id"])
-    return int(said[name]) if said else 0
+    return int(said[name]) if said and name in said.groupdict() else 0

@@ -30,4 +30,4 @@ def test_what_a_layer_keeps_is_counted(variant: str) -> None:
     found = [each.deviations for each in of_variant]
     assert found
     assert median(abs(kept) for kept, _ in found) < 0.06
-    assert median(abs(peak) for _, peak in found) < 0.05
+    assert median(abs(peak) for _, peak in found) < 0.06  # of few layers: the logits that the page's intro names

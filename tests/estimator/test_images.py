@@ -103,7 +103,7 @@ def test_the_number_of_classes_a_segmenter_tells_apart_is_said_to_be_unknown() -
     assert result.peak.floor < result.peak.low <= result.peak.point <= result.peak.high
 
 
-@pytest.mark.parametrize("name", ["Qwen/Qwen3-VL-2B-Instruct", "deepseek-ai/DeepSeek-V2-Lite"])
+@pytest.mark.parametrize("name", ["facebook/m2m100_418M", "deepseek-ai/DeepSeek-V3.2"])
 def test_layers_that_only_resemble_a_program_get_a_number_that_says_so(name: str) -> None:
     result = estimate_words((), {"model": name, "micro_batch": 1, "seq_len": 512})
     assert result.peak is not None

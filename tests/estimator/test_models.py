@@ -25,9 +25,12 @@ def test_the_shape_of_dense_decoders_adds_up_to_their_size() -> None:
         is_said = row["params_verified"] == "True" or row["note"].endswith("set by hand")
         if facts is None or facts.kind != "decoder" or facts.experts or not is_said:
             continue
+        if facts.parts:  # their parts are traced in test_families.py
+            continue
+        counted = facts.block_params - (facts.tower.params if facts.tower else 0)
         attention = 2 * facts.hidden * (facts.q_width + facts.kv_width)
         layer = attention + (3 if facts.is_gated else 2) * facts.hidden * facts.ffn
-        assert facts.layers * layer == pytest.approx(facts.block_params, rel=0.12), facts.id
+        assert facts.layers * layer == pytest.approx(counted, rel=0.12), facts.id
 
 
 def test_the_shape_of_what_was_set_by_hand_adds_up_to_its_size() -> None:
