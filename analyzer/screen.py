@@ -34,8 +34,13 @@ WORDS = (
     b"no_grad",
 )
 _ANY = re.compile(b"|".join(WORDS))
+_SAID = re.compile(rb"#[^\n]*|(\"\"\"|\'\'\').*?\1", re.DOTALL)
+"""Comments and texts of several lines: what they name, nobody uses."""
 
 
 def may_matter(source: bytes) -> bool:
-    """Whether a file names anything of the torch world. Files reached by imports of one that does are read anyway."""
-    return _ANY.search(source) is not None
+    """Whether a file names anything of the torch world: in its code, or, where it can be run as a program, anywhere.
+    Files reached by imports of one that does are read anyway."""
+    if _ANY.search(source) is None:
+        return False
+    return b"__main__" in source or _ANY.search(_SAID.sub(b"", source)) is not None

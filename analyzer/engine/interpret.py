@@ -95,12 +95,26 @@ class Interpreter(Imports):
 
     def decorate(self, decorator: Value, value: Value, at: int, state: State) -> Value:
         if isinstance(decorator, Func):
-            result = self.run_function(decorator, Args((value,)), at, state)
-            return result if isinstance(result, (Func, Class)) else value
+            return self.decorated(decorator, value, at, state)
         return union(
             replace(case, wrappers=(*case.wrappers, decorator)) if isinstance(case, Func) else case
             for case in value.cases
         )
+
+    def decorated(self, decorator: Func, value: Value, at: int, state: State) -> Value:
+        """What a function of the repository makes of another or of a class. One that gives back what it is given, or
+        what is not known, is not run again for the next of the same sort: there may be hundreds."""
+        same_sort = (decorator.path, decorator.node.at, decorator.bound, type(value))
+        key = (value.path, value.node.at) if isinstance(value, (Func, Class)) else None
+        if same_sort not in self.transparent:
+            was_called = key in self.called
+            result = self.run_function(decorator, Args((value,)), at, state)
+            if isinstance(result, (Func, Class)) and result != value:
+                return result
+            self.transparent[same_sort] = key in self.called and not was_called
+        elif self.transparent[same_sort] and key is not None:
+            self.called.add(key)
+        return value
 
     def define_class(self, node: ir.ClassDef, state: State) -> State:
         bases = tuple(self.evaluate(arg.value, state) for arg in node.bases if arg.keyword is None)

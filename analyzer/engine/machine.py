@@ -127,6 +127,8 @@ class Machine(ABC):
         """How many forward passes are in progress, and calls of other methods of modules (``encode``), parts of one."""
         self.class_uses: dict[ir.ClassDef, dict[str, frozenset[str]]] = {}
         self.called: set[tuple[str, int]] = set()
+        self.transparent: dict[object, bool] = {}
+        """Decorators that give back what they are given, and whether they call it."""
         self.heads: dict[object, State] = {}
         self.constants: dict[ir.Constant, Value] = {}
         self.changed: dict[Site, set[tuple[Loop, ...]]] = {}

@@ -54,7 +54,15 @@ def test_imports_lead_to_files(source: str, path: str, expected: list[str]) -> N
 
 
 @pytest.mark.parametrize(
-    ("source", "expected"), [(b"import torch", True), (b"loss.backward()", True), (b"import os\nprint(1)", False)]
+    ("source", "expected"),
+    [
+        (b"import torch", True),
+        (b"loss.backward()", True),
+        (b"import os\nprint(1)", False),
+        (b'"""Says torch."""\nimport torch', True),
+        (b'"""Says torch."""\nimport os  # not torch', False),
+        (b'"""Runs torch."""\nfrom engine import main\nif __name__ == "__main__":\n    main()', True),
+    ],
 )
 def test_the_screen(source: bytes, expected: bool) -> None:
     assert expected == may_matter(source)

@@ -9,6 +9,7 @@ from collections.abc import Collection
 import pytest
 
 from analyzer.api import Known, Options, Origin, Ref, Unseen, analyze, call_sites
+from analyzer.engine.data_events import Seeded
 from analyzer.engine.events import Backward, Event, Step, Store
 from analyzer.engine.program import Program
 from analyzer.engine.sources import Sources
@@ -59,6 +60,30 @@ def test_each_event_of_a_loop_is_seen_once_with_its_nest() -> None:
     assert [loop.kind for loop in step.loops] == ["range", "data"]
     (store,) = [event for event in found if isinstance(event, Store)]
     assert store.is_carried
+
+
+REGISTERED = """
+import torch
+from elsewhere import make
+registry = make()
+
+def registered(function):
+{body}
+    registry(function)
+    return function
+
+{functions}
+"""
+
+
+def test_a_decorator_that_gives_back_what_it_is_given_is_run_once() -> None:
+    one = "@registered\ndef f{}():\n    torch.manual_seed(0)\n"
+    body = "".join(f"    x{number} = {number}\n" for number in range(100))
+    source = REGISTERED.format(body=body, functions="".join(map(one.format, range(300))))
+    found = events(source)
+    assert not any(isinstance(event, Seeded) for event in found), "whoever takes the functions may call them"
+    found = events(source.replace("    registry(function)\n", ""))
+    assert sum(isinstance(event, Seeded) for event in found) == 300
 
 
 def test_a_sum_that_starts_anew_is_not_carried() -> None:
