@@ -9,7 +9,7 @@ from functools import lru_cache
 from analyzer.engine.events import Kept, Store
 from analyzer.engine.program import Program, functions
 from analyzer.engine.trace import Site
-from analyzer.engine.words import spelled
+from analyzer.engine.words import spelled, words
 from analyzer.syntax import ir
 from analyzer.syntax.scope import dotted, walk
 
@@ -82,3 +82,28 @@ def is_volatile(program: Program, site: Site) -> bool:
     body = function.body if function is not None else unit.body if unit is not None else ()
     parts = walk(body, into_functions=False)
     return any(isinstance(part, ir.Arg) and part.keyword == "volatile" for part in parts)
+
+
+def is_given_volatile(program: Program, sites: Sequence[Site]) -> bool:
+    """Whether a call at one of these places is given what a function makes that makes volatile inputs:
+    ``model(self.prepare(x, True))``."""
+    calls = [node for site in sites if isinstance(node := words(program).node(site), ir.Call)]
+    makers = {
+        (dotted(part.callee) or "").rpartition(".")[2]
+        for call in calls
+        for part in walk(call.args, into_functions=False)
+        if isinstance(part, ir.Call)
+    }
+    return bool(makers & {name for path in program.modules for name in _making_volatile(program.unit(path))})
+
+
+@lru_cache(maxsize=64)
+def _making_volatile(unit: ir.Unit | None) -> frozenset[str]:
+    """The names of the functions and methods of a file that make volatile inputs."""
+    if unit is None:
+        return frozenset()
+    return frozenset(
+        function.name
+        for function, _ in functions(unit)
+        if any(isinstance(part, ir.Arg) and part.keyword == "volatile" for part in walk(function.body, False))
+    )

@@ -14,7 +14,7 @@ from analyzer.engine.trace import Gap, Site, Trace, start
 from analyzer.findings import Severity
 from analyzer.fixes.no_grad import without_gradients
 from analyzer.rules.base import Report, Rule
-from analyzer.rules.entered import is_entered_under, is_never_named, is_volatile
+from analyzer.rules.entered import is_entered_under, is_given_volatile, is_never_named, is_volatile
 from analyzer.syntax import ir
 from analyzer.syntax.scope import dotted, walk
 
@@ -281,6 +281,8 @@ def _is_old(program: Program, at: Site, case: _Case) -> bool:
     """Whether the function makes volatile inputs, or the file does, or torchtext for it, in a tree that can only run on
     a PyTorch that heeds them: losses are read as ``loss.data[0]``."""
     if is_volatile(program, at) or is_volatile(program, case.forward.site):
+        return True
+    if is_given_volatile(program, (at, case.forward.site, *case.forward.calls)):
         return True
     source = program.project.read(at.path) or b""
     if _LOSS_DATA.search(source) is not None:
