@@ -203,12 +203,35 @@ def _check_state(program: Program, report: Report) -> None:
 
 def _is_cut_off(program: Program, forward: Forward) -> bool:
     """Whether the graph is cut off in place, or under a condition: how long the state is kept is a choice."""
-    if b"detach_(" in (program.project.read(forward.site.path) or b""):
+    if b"detach_(" in (program.project.read(forward.site.path) or b"") or _is_made_over(program, forward):
         return True
     return any(
         forward.root in event.roots and extra_guards(event, forward) and _CUTS.search(program.sources.text(event.site))
         for event in program.within(GraphLeft, forward.loops)
     )
+
+
+def _is_made_over(program: Program, forward: Forward) -> bool:
+    """Whether the iteration also puts the state through something else, at least under a condition:
+    ``state = self.reset(state)``."""
+    call, function = words(program).node(forward.site), program.function_around(forward.site)
+    loop = forward.loops[-1].site
+    is_here = program.function_around(loop) is function and loop.path == forward.site.path
+    inside = (words(program).node(loop),) if is_here else function.body if function is not None else ()
+    given = {dotted(arg.value) for arg in call.args} - {None} if isinstance(call, ir.Call) else set()
+    for node in walk(inside, into_functions=False):
+        if not isinstance(node, ir.Assign) or not isinstance(node.value, ir.Call) or node.value.at == forward.site.at:
+            continue
+        targets = _places((*node.targets,))
+        read = _places((node.value,))
+        if targets & given & read:
+            return True
+    return False
+
+
+def _places(parts: tuple[ir.Expr, ...]) -> set[str | None]:
+    """The names and attributes in expressions."""
+    return {dotted(part) for part in walk(parts, into_functions=False) if isinstance(part, ir.Expr)}
 
 
 def _differentiated(program: Program) -> frozenset[Site]:
