@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Collection
 
 from analyzer.engine.trace import Site
@@ -186,24 +187,36 @@ class Sources:
 
     def receiver_text(self, site: Site) -> str | None:
         """``optimizer`` of the call ``optimizer.step()``."""
-        module, nodes = self.tree(site.path)
-        call = nodes[site.at]
-        if isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute) and not call.args:
-            return module.code_for_node(call.func.value)
-        return None
+        return self._called_on(site, without_arguments=True)
 
     def called_on(self, site: Site) -> str | None:
         """``logits`` of the call ``logits.softmax(1)``."""
+        return self._called_on(site, without_arguments=False)
+
+    def _called_on(self, site: Site, without_arguments: bool) -> str | None:
+        places = self._places(site.path)
+        if places is not None and (made := places.call(site.at)) is not None:
+            if not isinstance(made.func, ast.Attribute) or (without_arguments and (made.args or made.keywords)):
+                return None
+            if (text := places.text_of_head(made.func.value, made)) is not None:
+                return text
         module, nodes = self.tree(site.path)
         call = nodes[site.at]
         if isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute):
-            return module.code_for_node(call.func.value)
+            return None if without_arguments and call.args else module.code_for_node(call.func.value)
         return None
 
     def callee(self, site: Site) -> tuple[int, str] | None:
         """The number and the text of ``F.relu`` in the call ``F.relu(x)``."""
+        number = site.at + 1  # a call's callee is numbered right after it
+        places = self._places(site.path)
+        made = places.call(site.at) if places is not None else None
+        if places is not None and made is not None and places.is_node(number, made.func):
+            text = places.text_of_head(made.func, made)
+            if text is not None:
+                return number, text
         module, nodes = self.tree(site.path)
-        call, number = nodes[site.at], site.at + 1  # a call's callee is numbered right after it
+        call = nodes[site.at]
         if isinstance(call, cst.Call) and number < len(nodes) and nodes[number] is call.func:
             return number, module.code_for_node(call.func)
         return None
@@ -232,6 +245,9 @@ class Sources:
 
     def statement_of(self, site: Site) -> int | None:
         """The number of the expression statement that a call is, if it is one."""
+        places = self._places(site.path)
+        if places is not None and places.call(site.at) is not None:
+            return places.statement_of(site.at)
         nodes = self.tree(site.path)[1]
         before = nodes[site.at - 1] if site.at else None
         return site.at - 1 if isinstance(before, cst.Expr) and before.value is nodes[site.at] else None

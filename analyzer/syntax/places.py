@@ -17,6 +17,7 @@ from analyzer.syntax import native
 
 _UNSURE = (ast.Tuple, ast.GeneratorExp, ast.arg, tuple)
 _ATOMS = (ast.Name, ast.Attribute, ast.Subscript, ast.Call, ast.List, ast.Set, ast.Dict, ast.ListComp, ast.SetComp)
+_CHAINS = (ast.Name, ast.Attribute, ast.Subscript, ast.Call)
 _LINE_END = re.compile("\r\n|\r|\n")
 
 
@@ -58,6 +59,31 @@ class Places:
         lines[-1] = lines[-1][: last.column]
         lines[0] = lines[0][first.column :]
         return "\n".join(lines)
+
+    def call(self, at: int) -> ast.Call | None:
+        """The call of a number, where it is one."""
+        node = self._nodes[at]
+        return node if isinstance(node, ast.Call) else None
+
+    def is_node(self, at: int, node: ast.AST) -> bool:
+        """Whether a number is that of a node."""
+        return at < len(self._nodes) and self._nodes[at] is node
+
+    def statement_of(self, at: int) -> int | None:
+        """The number of the expression statement that a node is, if it is one."""
+        before = self._nodes[at - 1] if at else None
+        return at - 1 if isinstance(before, ast.Expr) and before.value is self._nodes[at] else None
+
+    def text_of_head(self, node: ast.expr, whole: ast.expr) -> str | None:
+        """The source of the part that `whole` begins with, where that is a chain on one line without parentheses."""
+        begins = (node.lineno, node.col_offset) == (whole.lineno, whole.col_offset)
+        if not begins or node.end_lineno != node.lineno or not isinstance(node, _CHAINS):
+            return None
+        first, last = (
+            self._position(node.lineno, node.col_offset),
+            self._position(node.lineno, node.end_col_offset or 0),
+        )
+        return self._lines[node.lineno - 1][first.column : last.column]
 
     def _position(self, line: int, offset: int) -> Position:
         """Python counts bytes of UTF-8, a span code points."""
