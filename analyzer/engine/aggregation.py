@@ -16,7 +16,7 @@ from analyzer.engine.program import Program
 from analyzer.engine.trace import Site
 from analyzer.engine.words import spelled, words
 from analyzer.syntax import ir
-from analyzer.syntax.scope import dotted, walk
+from analyzer.syntax.scope import dotted, every, of_type, walk
 
 _PUTS_TOGETHER = re.compile(
     r"reduc(?!tion|_?e?_?lr|eLR)|gather|sync(?!_?b|hronize$|_grad)|collect_|aggregat|across|allred|hvd|horovod|process_count",
@@ -159,10 +159,7 @@ def _is_merged(program: Program, path: str, body: ir.Block, calls: tuple[Site, .
 
 def _functions(program: Program) -> Iterator[ir.FunctionDef]:
     for path in program.modules:
-        unit = program.unit(path)
-        for node in walk(unit.body, True) if unit is not None else ():
-            if isinstance(node, ir.FunctionDef):
-                yield node
+        yield from of_type(program.unit(path), ir.FunctionDef)
 
 
 def _called(body: ir.Block) -> Iterator[str]:
@@ -217,7 +214,7 @@ def _home(program: Program, path: str, callee: ir.Expr) -> str:
     unit = program.unit(path)
     if not isinstance(callee, ir.Name) or unit is None:
         return "plain"
-    for node in walk(unit.body, True):
+    for node in every(unit):
         if isinstance(node, ir.ImportFrom) and any(bound == callee.id for _, bound in node.names):
             if program.project.resolve(node.module, path, node.level) is not None:
                 return "plain"

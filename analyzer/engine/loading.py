@@ -14,7 +14,7 @@ from analyzer.engine.trace import Gap, Site, Trace
 from analyzer.engine.values import Class, Const, External, ObjectId, Ref, Value
 from analyzer.engine.words import spelled, words
 from analyzer.syntax import ir
-from analyzer.syntax.scope import target_names, walk
+from analyzer.syntax.scope import of_type, target_names
 
 DISTRIBUTED_SAMPLERS = ("torch.utils.data.distributed.DistributedSampler", "torch.utils.data.DistributedSampler")
 IN_MEMORY = ("torch.utils.data.TensorDataset", "torch.utils.data.dataset.TensorDataset")
@@ -241,9 +241,8 @@ def named_by_rank(program: Program, made: LoaderMade) -> bool:
     sites = [case.trace.site for case in dataset.cases if case.trace is not None] if dataset is not None else []
     names = {name for site in sites for name in words(program).of(site).split() if name.isidentifier()}
     for path in {site.path for site in sites}:
-        unit = program.unit(path)
-        for node in walk(unit.body, True) if unit is not None and names else ():
-            if isinstance(node, ir.Assign) and node.value is not None and names & _targets(node):
+        for node in of_type(program.unit(path), ir.Assign) if names else ():
+            if node.value is not None and names & _targets(node):
                 said = spelled(node.value)
                 if RANK_WORDS.search(said) and not _DEVICE_WORDS.search(said):
                     return True
@@ -261,8 +260,8 @@ def picks_by_rank(program: Program) -> bool:
         source = program.project.read(path)
         if unit is None or source is None or b"rank" not in source:
             continue
-        for node in walk(unit.body, True):
-            if isinstance(node, ir.Subscript) and _names_rank(node.index):
+        for node in of_type(unit, ir.Subscript):
+            if _names_rank(node.index):
                 return True
     return False
 

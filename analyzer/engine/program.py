@@ -21,7 +21,7 @@ from analyzer.knowledge.ownership import Framework, Hook
 from analyzer.knowledge.schema import Knowledge
 from analyzer.project import Project
 from analyzer.syntax import ir
-from analyzer.syntax.scope import dotted, walk
+from analyzer.syntax.scope import dotted, of_type, walk
 
 E = TypeVar("E", bound=Event)
 BUDGET = 50_000
@@ -362,24 +362,18 @@ def nest_key(loops: tuple[Loop, ...]) -> tuple[object, ...]:
 @lru_cache(maxsize=16)
 def functions(unit: ir.Unit) -> tuple[tuple[ir.FunctionDef, range], ...]:
     """The functions of a file, each with the numbers of the nodes that its text holds."""
-    found = [node for node in walk(unit.body, into_functions=True) if isinstance(node, ir.FunctionDef)]
-    return tuple((node, extent(node)) for node in found)
+    return tuple((node, extent(node)) for node in of_type(unit, ir.FunctionDef))
 
 
 @lru_cache(maxsize=16)
 def _loops(unit: ir.Unit) -> dict[int, ir.For]:
     """The ``for`` statements of a file by their numbers."""
-    return {node.at: node for node in walk(unit.body, into_functions=True) if isinstance(node, ir.For)}
+    return {node.at: node for node in of_type(unit, ir.For)}
 
 
 def extent(node: ir.FunctionDef) -> range:
     """The numbers of the nodes that a function's text holds."""
-    return range(node.at, 1 + max((at for at in map(_number, walk((node,), into_functions=True))), default=node.at))
-
-
-def _number(node: object) -> int:
-    at: int = getattr(node, "at", 0)
-    return at
+    return range(node.at, node.last + 1)
 
 
 def name_of(func: Func) -> str:

@@ -16,7 +16,7 @@ from analyzer.engine.trace import Site
 from analyzer.engine.values import Const, ObjectId, Ref, Value
 from analyzer.engine.words import words
 from analyzer.syntax import ir
-from analyzer.syntax.scope import dotted, walk
+from analyzer.syntax.scope import dotted, of_type, walk
 
 _ORDERS = {"<", "<=", ">", ">="}
 _MAX_NAMES = 12
@@ -72,9 +72,8 @@ def validating(program: Program) -> Iterator[LoaderMade]:
 def keeps_best(program: Program) -> Site | None:
     """A callback of Lightning that keeps, or stops at, the best score of the validation."""
     for path in program.modules:
-        unit = program.unit(path)
-        for node in walk(unit.body, into_functions=True) if unit is not None else ():
-            if isinstance(node, ir.Call) and (dotted(node.callee) or "").rpartition(".")[2] in _KEEPERS:
+        for node in of_type(program.unit(path), ir.Call):
+            if (dotted(node.callee) or "").rpartition(".")[2] in _KEEPERS:
                 names = [arg.value for arg in node.args if arg.keyword == "monitor"]
                 if any(isinstance(name, ir.Constant) and "train" not in str(name.value) for name in names):
                     return Site(path, node.at)

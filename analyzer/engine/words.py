@@ -10,7 +10,7 @@ from functools import lru_cache
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Site
 from analyzer.syntax import ir
-from analyzer.syntax.scope import walk
+from analyzer.syntax.scope import every, walk
 
 
 class Words:
@@ -36,7 +36,7 @@ class Words:
 def _numbered(unit: ir.Unit) -> dict[int, ir.Expr | ir.Stmt]:
     """The nodes of a file by number."""
     known: dict[int, ir.Expr | ir.Stmt] = {}
-    for node in walk(unit.body, True):
+    for node in every(unit):
         if isinstance(node, (ir.Expr, ir.Stmt)):
             known.setdefault(node.at, node)  # a part may share the number of its whole, which comes first
     return known

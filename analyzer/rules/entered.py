@@ -11,7 +11,7 @@ from analyzer.engine.program import Program, functions
 from analyzer.engine.trace import Site
 from analyzer.engine.words import spelled, words
 from analyzer.syntax import ir
-from analyzer.syntax.scope import dotted, walk
+from analyzer.syntax.scope import dotted, of_type, walk
 
 _BACKWARD = re.compile(rb"backward|autograd\.grad")
 _OFF = re.compile(r"no_grad|inference_mode")
@@ -46,8 +46,7 @@ def is_never_named(program: Program, calls: Sequence[Site]) -> bool:
 @lru_cache(maxsize=16)
 def _called_under(unit: ir.Unit) -> frozenset[str]:
     """The last names of what a file calls under ``no_grad``."""
-    blocks = (node for node in walk(unit.body, into_functions=True) if isinstance(node, ir.With))
-    off = (node for node in blocks if any(_OFF.search(spelled(item)) for item, _ in node.items))
+    off = (node for node in of_type(unit, ir.With) if any(_OFF.search(spelled(item)) for item, _ in node.items))
     calls = (part for node in off for part in walk(node.body, into_functions=False) if isinstance(part, ir.Call))
     return frozenset((dotted(call.callee) or "").rpartition(".")[2] for call in calls)
 

@@ -9,7 +9,7 @@ from analyzer.engine.program import Program
 from analyzer.engine.trace import Site
 from analyzer.engine.words import spelled
 from analyzer.syntax import ir
-from analyzer.syntax.scope import dotted, target_names, walk
+from analyzer.syntax.scope import dotted, of_type, target_names, walk
 
 _SAVES = re.compile(rb"\btorch\.save\(")
 _MAX_FILES = 12
@@ -49,9 +49,8 @@ def _is_of_optimizer(value: ir.Expr) -> bool:
 
 
 def _saves(program: Program, path: str) -> Iterator[ir.Call]:
-    unit = program.unit(path)
-    for node in walk(unit.body, True) if unit is not None else ():
-        if isinstance(node, ir.Call) and dotted(node.callee) == "torch.save":
+    for node in of_type(program.unit(path), ir.Call):
+        if dotted(node.callee) == "torch.save":
             yield node
 
 

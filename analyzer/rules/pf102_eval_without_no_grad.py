@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 from analyzer.engine.data_events import Restored
@@ -202,13 +203,18 @@ def _differentiates(program: Program, forward: Forward) -> bool:
     if here is not None and any(_asks_gradient(node) for node in walk(here.body, False)):
         return True
     cls = program.objects[forward.module].cls if forward.module is not None else None
-    bodies = (each.body for each in cls.node.body if isinstance(each, ir.FunctionDef)) if cls is not None else ()
-    calls = (part for body in bodies for part in walk(body, True) if isinstance(part, ir.Call))
+    return cls is not None and _class_differentiates(cls.node)
+
+
+@lru_cache(maxsize=512)
+def _class_differentiates(cls: ir.ClassDef) -> bool:
+    methods = [each for each in cls.body if isinstance(each, ir.FunctionDef)]
+    calls = (part for each in methods for part in walk(each.body, True) if isinstance(part, ir.Call))
     names = {(dotted(call.callee) or "").rpartition(".")[2] for call in calls}
     return bool(names & _GRADIENTS) or any(
         isinstance(part, ir.Arg) and part.keyword == "requires_grad" and _is_true(part.value)
-        for each in (cls.node.body if cls is not None else ())
-        if isinstance(each, ir.FunctionDef) and each.name == "forward"
+        for each in methods
+        if each.name == "forward"
         for part in walk(each.body, True)
     )
 

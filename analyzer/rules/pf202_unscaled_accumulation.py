@@ -17,7 +17,7 @@ from analyzer.findings import Severity
 from analyzer.fixes.edits import InsertAfter, InsertBefore
 from analyzer.rules.base import DraftFix, Report, Rule
 from analyzer.syntax import ir
-from analyzer.syntax.scope import target_names, walk
+from analyzer.syntax.scope import of_type, target_names, walk
 
 _SCALED = {Mark.FACTOR, Mark.WEIGHT, Mark.SUM}
 _OURS = {"Tensor", "torch", "Module", "Scaler", "Fabric"}
@@ -208,7 +208,7 @@ def _is_left_open(program: Program, backward: Backward) -> bool:
         if isinstance(node, ir.Assign) and isinstance(value, ir.Call) and isinstance(value.callee, ir.Attribute):
             names = {name for target in node.targets for name in target_names(target)}
             asked |= {value.callee.attr} if any(re.search(rf"\b{name}\b", said) for name in names) else set()
-    defined = (node for node in walk(unit.body, True) if isinstance(node, ir.FunctionDef) and node.name in asked)
+    defined = (node for node in of_type(unit, ir.FunctionDef) if node.name in asked)
     return any(any(isinstance(each, ir.Raise) for each in node.body) for node in defined)
 
 

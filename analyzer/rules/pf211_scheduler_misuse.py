@@ -20,7 +20,7 @@ from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
 from analyzer.rules.iteration import exclude, extra_guards, in_one_iteration, nest_of
 from analyzer.syntax import ir
-from analyzer.syntax.scope import dotted, walk
+from analyzer.syntax.scope import dotted, of_type, walk
 
 _OWN_STEPS = re.compile(rb"interval|lr_scheduler_step|lr_schedulers\(|automatic_optimization\s*=\s*False")
 """What says in a file that a scheduler is stepped otherwise."""
@@ -102,8 +102,8 @@ def _once_per_epoch(program: Program, report: Report) -> None:
     for path in program.modules:
         source = program.project.read(path) or b""
         unit = program.unit(path) if b"configure_optimizers" in source and not _OWN_STEPS.search(source) else None
-        for function in walk(unit.body, into_functions=True) if unit is not None else ():
-            if not isinstance(function, ir.FunctionDef) or function.name != "configure_optimizers":
+        for function in of_type(unit, ir.FunctionDef):
+            if function.name != "configure_optimizers":
                 continue
             for node in walk(function.body, into_functions=False):
                 why, is_sure = _counts_batches(program, path, node)

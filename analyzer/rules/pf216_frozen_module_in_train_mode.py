@@ -13,7 +13,7 @@ from analyzer.engine.values import Const, External, ObjectId, truth
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
 from analyzer.syntax import ir
-from analyzer.syntax.scope import dotted, target_names, walk
+from analyzer.syntax.scope import dotted, of_type, target_names, walk
 
 
 class FrozenModuleInTrainMode(Rule):
@@ -187,8 +187,8 @@ def _keeps_average(program: Program, event: FrozenInTrain | LeftInTrain) -> bool
     if unit is None or any(how & {"lerp_(…)", "mul_(…)", "copy_(…)"} for how in unit.uses.values()):
         return True
     return any(
-        isinstance(node, ir.Assign) and any(isinstance(to, ir.Attribute) and to.attr == "data" for to in node.targets)
-        for node in walk(unit.body, into_functions=True)
+        any(isinstance(to, ir.Attribute) and to.attr == "data" for to in node.targets)
+        for node in of_type(unit, ir.Assign)
     )
 
 
@@ -223,9 +223,9 @@ def _goes_one_by_one(program: Program) -> bool:
     """Whether code that was read puts what a loop goes over into evaluation mode, whatever that is."""
     for path in program.modules:
         unit = program.unit(path) if b".eval(" in (program.project.read(path) or b"") else None
-        for loop in walk(unit.body, into_functions=True) if unit is not None else ():
-            names = set(target_names(loop.target)) if isinstance(loop, ir.For) else set()
-            for node in walk(loop.body, into_functions=False) if isinstance(loop, ir.For) else ():
+        for loop in of_type(unit, ir.For):
+            names = set(target_names(loop.target))
+            for node in walk(loop.body, into_functions=False):
                 callee = node.callee if isinstance(node, ir.Call) else None
                 of = callee.value if isinstance(callee, ir.Attribute) and callee.attr == "eval" else None
                 if isinstance(of, ir.Name) and of.id in names:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from analyzer.engine.data_events import Restored
 from analyzer.engine.events import Backward, Escape, Forward, Step
 from analyzer.engine.machine import CONTAINERS
@@ -280,11 +282,15 @@ def _owns_weights(program: Program, forward: Forward) -> bool:
         row = program.knowledge.row(obj.name) if obj.name else None
         if row is not None and row.graph == "parameters":
             return True
-        body = obj.cls.node.body if obj.cls is not None else ()
-        calls = (dotted(node.callee) or "" for node in walk(body, True) if isinstance(node, ir.Call))
-        if any(name.rpartition(".")[2] == "Parameter" for name in calls):
+        if obj.cls is not None and _makes_parameters(obj.cls.node):
             return True
     return False
+
+
+@lru_cache(maxsize=512)
+def _makes_parameters(cls: ir.ClassDef) -> bool:
+    calls = (dotted(node.callee) or "" for node in walk(cls.body, True) if isinstance(node, ir.Call))
+    return any(name.rpartition(".")[2] == "Parameter" for name in calls)
 
 
 def _reached(

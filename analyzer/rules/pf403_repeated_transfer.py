@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from analyzer.engine.device_events import ModuleMoved, Transfer
 from analyzer.engine.events import Backward, Forward, Loop
@@ -276,7 +277,7 @@ def _is_of_outer(program: Program, transfer: Transfer) -> bool:
         statement = program.statement_of(loop)
         if statement is None or program.function_around(loop.site) is not function:
             return False
-        if any(_touches(each, given.id) for each in walk((statement,), True)):
+        if _is_touched_in(statement, given.id):
             return False
     return True
 
@@ -297,6 +298,11 @@ def _innermost(call: ir.Call) -> ir.Call:
     while isinstance(call.callee, ir.Attribute) and isinstance(call.callee.value, ir.Call):
         call = call.callee.value
     return call
+
+
+@lru_cache(maxsize=512)
+def _is_touched_in(statement: ir.For, name: str) -> bool:
+    return any(_touches(each, name) for each in walk((statement,), True))
 
 
 def _is_touched(body: ir.Block, name: str | None) -> bool:

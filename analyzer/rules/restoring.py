@@ -12,7 +12,7 @@ from analyzer.engine.trace import Site
 from analyzer.engine.words import spelled, words
 from analyzer.rules.iteration import is_one_run
 from analyzer.syntax import ir
-from analyzer.syntax.scope import dotted, target_names, walk
+from analyzer.syntax.scope import dotted, of_type, target_names, walk
 
 _BASE_WORDS = re.compile(r"base_?net|backbone|imagenet|vgg|resnet|inception|lpips", re.IGNORECASE)
 _PRE_WORDS = re.compile(r"(?<![a-z])pre(?:[-_.]|train)", re.IGNORECASE)
@@ -178,9 +178,8 @@ def file_named(program: Program, site: Site, at: int | None) -> str:
 
 def _opened_as(program: Program, path: str, name: ir.Name) -> ir.Expr | None:
     """The call of ``with open(…) as f:`` around a use of ``f``."""
-    unit = program.unit(path)
-    for node in walk(unit.body, True) if unit is not None else ():
-        if isinstance(node, ir.With) and any(part is name for part in walk(node.body, False)):
+    for node in of_type(program.unit(path), ir.With):
+        if any(part is name for part in walk(node.body, False)):
             for value, target in node.items:
                 if isinstance(target, ir.Name) and target.id == name.id:
                     return value

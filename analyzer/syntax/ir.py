@@ -382,6 +382,8 @@ class FunctionDef(Stmt):
     uses: dict[str, frozenset[str]] = field(default_factory=dict)
     has_inner: bool = False
     """Whether it defines a function, class or lambda, which may outlive the call and read its variables."""
+    last: NodeId = 0
+    """The number of the last node in its text: what lies between `at` and it is inside."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

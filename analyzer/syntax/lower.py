@@ -166,7 +166,7 @@ class _Lowering:
         names = (inner.bound | {param.name for param in params}) - inner.outer
         return ir.FunctionDef(
             at, node.name.value, params, decorators, body, returns, frozenset(names), frozenset(inner.outer),
-            inner.yields, node.asynchronous is not None, inner.frozen_uses(), inner.has_inner,
+            inner.yields, node.asynchronous is not None, inner.frozen_uses(), inner.has_inner, len(self.nodes) - 1,
         )  # fmt: skip
 
     def params(self, node: cst.Parameters) -> tuple[ir.Param, ...]:

@@ -174,7 +174,7 @@ class _Lowering:
         names = (inner.bound | {param.name for param in params}) - inner.outer
         return ir.FunctionDef(
             at, node.name, params, decorators, body, returns, frozenset(names), frozenset(inner.outer),
-            inner.yields, type(node) is ast.AsyncFunctionDef, inner.frozen_uses(), inner.has_inner,
+            inner.yields, type(node) is ast.AsyncFunctionDef, inner.frozen_uses(), inner.has_inner, len(self.nodes) - 1,
         )  # fmt: skip
 
     def params(self, node: ast.arguments) -> tuple[ir.Param, ...]:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, is_dataclass
+from functools import lru_cache
 from operator import attrgetter
-from typing import Any
+from typing import Any, TypeVar
 
 from analyzer.syntax import ir
+
+N = TypeVar("N")
 
 HANDED = "@"
 """Starts a use that hands the value on: ``@train#0`` is the first argument of ``train(…)``."""
@@ -149,6 +152,25 @@ def walk(body: tuple[object, ...], into_functions: bool) -> Iterator[object]:
         yield node
         if into_functions or kind not in _INNER:
             work.extend(parts(node))
+
+
+@lru_cache(maxsize=32)
+def every(unit: ir.Unit) -> tuple[object, ...]:
+    """Every node of a file in the order of `walk`, kept for the next question."""
+    return tuple(walk(unit.body, into_functions=True))
+
+
+@lru_cache(maxsize=32)
+def _by_type(unit: ir.Unit) -> dict[type, list[Any]]:
+    found: dict[type, list[Any]] = {}
+    for node in every(unit):
+        found.setdefault(type(node), []).append(node)
+    return found
+
+
+def of_type(unit: ir.Unit | None, kind: type[N]) -> Sequence[N]:
+    """The nodes of one type in a file, in the order of `walk`."""
+    return _by_type(unit).get(kind, ()) if unit is not None else ()
 
 
 _BINDING = frozenset(

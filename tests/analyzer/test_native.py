@@ -9,13 +9,17 @@ import libcst as cst
 import pytest
 
 from analyzer.api import Options, analyze
+from analyzer.engine.sources import Sources
+from analyzer.engine.trace import Site
 from analyzer.fixes.edits import _is_loose
 from analyzer.pipeline import quiet_collector
 from analyzer.positions import spans
+from analyzer.project import Project
 from analyzer.syntax import ir, native
 from analyzer.syntax.alike import alike, difference
 from analyzer.syntax.lower import lower
 from analyzer.syntax.places import places
+from analyzer.syntax.scope import of_type, walk
 from tests.analyzer.engine.test_engine import Tree
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -99,6 +103,31 @@ def test_what_binds_loosely_does_so_in_both_trees(text: str) -> None:
     ]
     assert wrong == []
     assert any(loose is not None for loose in told.values())
+
+
+@pytest.mark.parametrize(
+    "text", [*FORMS, "(a).b(c); (a.b)(); a(1).b[2].c(); x = a.\\\n  b(c)\na.b()\n(a + b).c(); é.f(ü)"]
+)
+def test_calls_are_read_alike_in_both_trees(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def answers() -> list[object]:
+        sources = Sources(Project(Tree(a=text)))
+        unit = sources.unit("a.py")
+        assert unit is not None
+        sites = [Site("a.py", node.at) for node in of_type(unit, ir.Call)]
+        asked = (sources.receiver_text, sources.called_on, sources.callee, sources.statement_of)
+        return [ask(site) for site in sites for ask in asked]
+
+    with quiet_collector():
+        by_python = answers()
+        monkeypatch.setattr(Sources, "_places", lambda *_: None)
+        assert by_python == answers()
+
+
+def test_a_function_knows_where_it_ends() -> None:
+    unit = both(b"x = 1\n@a\ndef f(b=c):\n    def g(): return d\n    return [e for e in g()]\ny = f\n")[1]
+    outer, inner = sorted(of_type(unit, ir.FunctionDef), key=lambda node: node.at)
+    assert [unit.body[1], unit.body[2].at] == [outer, outer.last + 1]
+    assert inner.last == max(getattr(node, "at", 0) for node in walk((inner,), into_functions=True))
 
 
 def test_what_differs_is_seen() -> None:
