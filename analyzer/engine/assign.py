@@ -63,7 +63,10 @@ class Assignments(Calls):
         weights.named(self, node, value)
         for target in node.targets:
             if isinstance(target, ir.Name) and starts_anew(target, node.value):
-                self.replaced(state.get((self.frame.scope, target.id)), value, node.value)
+                place = (self.frame.scope, target.id)
+                is_part = isinstance(node.value, ir.Subscript)
+                held = state.get(place) if is_part else state.given_up(place, value)
+                self.replaced(held, value, node.value)
             self.assign(target, self.by_use(target, value, node.at, state), state, node.value.at)
         return state
 
@@ -102,7 +105,7 @@ class Assignments(Calls):
                 self.emit(Clear, at, None, modules=modules)
             elif isinstance(case, (Ref, PyModule, Class)):
                 obj = case.obj if isinstance(case, Ref) else case.scope
-                self.replaced(state.get((obj, target.attr)), value)
+                self.replaced(state.given_up((obj, target.attr), value), value)
                 self.note_kept(target.attr, value, at)
                 self.note_layer(obj, target.attr, value, state, at)
                 frozen.thaw(self, obj, value, state)

@@ -16,9 +16,10 @@ from analyzer.engine.events import Guard, Loop
 from analyzer.engine.machine import Args, unseen
 from analyzer.engine.narrowing import Change, caught, exclude, narrow, settle
 from analyzer.engine.optim_events import Accumulate
-from analyzer.engine.state import FALSE, GRAD_OFF, Place, State, merge, merge_two, same
+from analyzer.engine.state import FALSE, GRAD_OFF, Asked, Place, State, merge, merge_two, same
 from analyzer.engine.trace import start
 from analyzer.engine.values import (
+    Const,
     Ref,
     Scalar,
     Stream,
@@ -116,19 +117,27 @@ class Control(Assignments):
         again: State | None = None
         for number in range(MAX_PASSES):
             del self.events[mark:]
+            around, asked = state.base.asked, Asked()
+            state.base.asked, facts = asked, self.facts()
             entered = head.fork()
+            entered.made = set()
             begin(entered)
             self.frame.breaks.append([])
             self.frame.continues.append([])
             end = self.run(body, entered)
             exits, continues = self.frame.breaks.pop(), self.frame.continues.pop()
             again = merge([end, *continues])
+            state.base.asked = around
+            around.absorb(asked, state.made)
             if again is None:
                 break
-            following = merge_two(head, again, join if number == 0 and earlier is None else widening)
+            following = merge_two(head, again, counting if number == 0 and earlier is None else widening)
+            following.made = state.made
             if same(following, head):
                 break
-            head = following
+            before, head = head, following
+            if facts == self.facts() and asked.is_answered_alike(before, following):
+                break
         if outer:
             self.heads[key] = head
         self.loops = outer
@@ -139,6 +148,13 @@ class Control(Assignments):
             frozen.settle(again, left)
         after = self.run(orelse, left)
         return merge([after, *exits])
+
+    def facts(self) -> tuple[int, ...]:
+        """How much is known beside the state that a pass may ask for."""
+        return (
+            len(self.switches), len(self.births), len(self.reads_mode), len(self.followers), len(self.frozen_under),
+            len(self.given_names), self.has_optimizer, self.memory.cuts,
+        )  # fmt: skip
 
     def with_(self, node: ir.With, state: State) -> State | None:
         before = state.get(GRAD_OFF)
@@ -293,6 +309,18 @@ def _batch(case: Value) -> Value:
     return case
 
 
+def counting(one: Value, other: Value) -> Value:
+    """The join after the first pass: a number that became another one counts, and goes on to."""
+    return widening(one, other) if _is_number(one) and _is_number(other) else join(one, other)
+
+
+def _is_number(value: Value) -> bool:
+    return isinstance(value, Const) and value.kind in {"int", "float"}
+
+
 def widening(one: Value, other: Value) -> Value:
     """A join after the first pass: constants that a loop changes become scalars."""
-    return one if one == other else without_constants(join(one, other))
+    if one == other:
+        return one
+    joined = join(one, other)
+    return one if joined == one else without_constants(joined)

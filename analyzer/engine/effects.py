@@ -145,10 +145,13 @@ class Effects(Expressions):
         if known is not None:
             version, looked_at = known
             objects, held = self.objects, state.held
-            if version == state.base.version and all(
-                objects[obj] is made and held.get(obj) is fields for obj, (made, fields) in looked_at.items()
-            ):
-                return frozenset(looked_at)
+            if version == state.base.version:
+                for obj, (made, fields) in looked_at.items():
+                    if objects[obj] is not made or held.get(obj) is not fields:
+                        break
+                else:
+                    state.base.asked.whole.update(looked_at.keys() - state.made)
+                    return frozenset(looked_at)
         found = self.parts_of(modules, state)
         state.owned -= found  # a write to one of them makes a new map from now on
         looked_at = {obj: (self.objects[obj], state.held.get(obj)) for obj in found}

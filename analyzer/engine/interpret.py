@@ -124,6 +124,7 @@ class Interpreter(Imports):
         self.frames.append(Frame(scope, self.frame.path, self.frame.node, self.frame.scope, cls))
         end = self.run(node.body, state) or state
         self.frames.pop()
+        state.base.asked.whole.add(scope)
         for name, value in list(end.held.get(scope, {}).items()):
             end.set((scope, name), owned(value, cls, self.frame.scope))
         defined: Value = cls

@@ -149,7 +149,7 @@ class Machine(ABC):
         self.parts: dict[frozenset[ObjectId], tuple[int, dict[ObjectId, tuple[Obj, Fields | None]]]] = {}
         """The parts of modules as they were last looked up."""
         self.minding: dict[ObjectId, tuple[ObjectId, ...]] = {}  # the parts that surely mind the mode, by module
-        self.births: set[str] = set()
+        self.births: set[str] = {""}
         self.unused: dict[tuple[str, int], tuple[Func, State]] = {}
         """Functions inside others that nobody has called so far, and what their surroundings held at the end."""
         self.memory = Memory()

@@ -35,13 +35,72 @@ Fields = dict[str, Value]
 _NONE: Fields = {}
 
 
+class Asked:
+    """What was asked of the states of one pass over a loop, as far as another pass could answer otherwise: places that
+    held nothing, objects of which every field was asked for, fields that were looked for in every object, and what
+    places held of which one of two paths that met knew nothing."""
+
+    __slots__ = ("absent", "everywhere", "mixed", "read", "whole")
+
+    def __init__(self) -> None:
+        self.absent: set[Place] = set()
+        self.everywhere: set[str] = set()
+        self.read: set[tuple[object, str, int]] = set()
+        """Places and the `id` of what they held: what a pass began with lives at least as long."""
+        self.whole: set[object] = set()
+        self.mixed: dict[Place, Value | None] = {}
+        """None where it held different things at different times."""
+
+    def mix(self, obj: object, name: str, value: Value) -> None:
+        """Note what a place of one path holds where paths meet."""
+        known = self.mixed.setdefault((obj, name), value)
+        if known is not value and known != value:
+            self.mixed[obj, name] = None
+
+    def absorb(self, inner: Asked, made: Collection[object]) -> None:
+        """What a loop inside asked for was asked in the pass around it too, of what the pass had not `made` before."""
+        self.absent.update(place for place in inner.absent if place[0] not in made)
+        self.everywhere |= inner.everywhere
+        self.read |= inner.read
+        self.whole.update(obj for obj in inner.whole if obj not in made)
+        for (obj, name), value in inner.mixed.items():
+            if value is None:
+                self.mixed[obj, name] = None
+            else:
+                self.mix(obj, name, value)
+
+    def is_answered_alike(self, head: State, following: State) -> bool:
+        """Whether another pass, from `following`, gets the answers that the pass from `head` got: nobody asked for what
+        is new or other in it."""
+        below = head.base.by_object
+        return all(
+            self._is_place_alike(obj, name, known.get(name) or below.get(obj, _NONE).get(name), fields[name])
+            for obj, fields in following.held.items()
+            if (known := head.held.get(obj, _NONE)) is not fields
+            for name in compress(fields, map(is_not, fields.values(), map(known.get, fields)))
+        )
+
+    def _is_place_alike(self, obj: object, name: str, before: Value | None, value: Value) -> bool:
+        if before == value:
+            return True
+        if before is None:
+            if name[:3] == "is " and name != "is eval" and value == FALSE and value.trace is None:
+                return True  # what an absent one says
+            if (obj, name) in self.absent or name in self.everywhere:
+                return False
+        elif (obj, name, id(before)) in self.read:
+            return False
+        return obj not in self.whole and self.mixed.get((obj, name), value) == value
+
+
 class Base:
     """What finished modules hold: read through by every state, never forked."""
 
-    __slots__ = ("by_object", "version")
+    __slots__ = ("asked", "by_object", "version")
 
     def __init__(self) -> None:
         self.by_object: dict[object, Fields] = {}
+        self.asked = Asked()
         self.version = 0
         """How many places have been added."""
 
@@ -53,23 +112,24 @@ class Base:
 
 class State:
     """Places and what they hold. Written only by the path that owns it; `owned` are the objects whose fields no other
-    path sees."""
+    path sees; `made`, those that began without fields in the innermost loop's pass."""
 
-    __slots__ = ("base", "held", "owned")
+    __slots__ = ("base", "held", "made", "owned")
 
-    def __init__(self, base: Base, held: dict[object, Fields] | None = None) -> None:
+    def __init__(self, base: Base, held: dict[object, Fields] | None = None, made: set[object] | None = None) -> None:
         self.base = base
+        self.made: set[object] = set() if made is None else made
         self.held: dict[object, Fields] = {} if held is None else held
         self.owned: set[object] = set()
 
     def fork(self) -> State:
         """A copy for another path."""
         self.owned = set()
-        return State(self.base, self.held.copy())
+        return State(self.base, self.held.copy(), self.made.copy())
 
     def become(self, other: State) -> None:
         """Go on from the end of another path, which ends here."""
-        self.held, self.owned = other.held, other.owned
+        self.held, self.owned, self.made = other.held, other.owned, other.made
 
     def get(self, place: Place) -> Value | None:
         """What a place holds, or None."""
@@ -78,17 +138,38 @@ class State:
         if fields is not None:
             value = fields.get(name)
             if value is not None:
+                self.base.asked.read.add((obj, name, id(value)))
                 return value
         fields = self.base.by_object.get(obj)
-        return None if fields is None else fields.get(name)
+        value = None if fields is None else fields.get(name)
+        if value is not None:
+            self.base.asked.read.add((obj, name, id(value)))
+        elif obj not in self.made:
+            self.base.asked.absent.add(place)
+        return value
+
+    def given_up(self, place: Place, value: Value) -> Value | None:
+        """What a place holds that is about to hold `value`. Where that is nothing, a pass that finds this very value
+        there does the same."""
+        obj, name = place
+        is_absent = name not in self.held.get(obj, _NONE) and name not in self.base.by_object.get(obj, _NONE)
+        if is_absent:
+            if obj not in self.made:
+                self.base.asked.mix(obj, name, value)
+            return None
+        return self.get(place)
 
     def fields(self, obj: object) -> list[tuple[str, Value]]:
         """Every field of an object and what it holds."""
+        if obj not in self.made:
+            self.base.asked.whole.add(obj)
         mine, below = self.held.get(obj, _NONE), self.base.by_object.get(obj, _NONE)
         return list(({**below, **mine} if below else mine).items())
 
     def values(self, obj: object) -> Collection[Value]:
         """What the fields of an object hold."""
+        if obj not in self.made:
+            self.base.asked.whole.add(obj)
         mine, below = self.held.get(obj), self.base.by_object.get(obj)
         if mine is None:
             return below.values() if below is not None else ()
@@ -96,6 +177,7 @@ class State:
 
     def objects_with(self, name: str) -> list[object]:
         """The objects that have a field of a name, those of finished modules aside."""
+        self.base.asked.everywhere.add(name)
         return [obj for obj, fields in self.held.items() if name in fields]
 
     def freeze(self, before: State) -> None:
@@ -145,6 +227,7 @@ class State:
         """Forget every field of an object."""
         self.held.pop(obj, None)
         self.owned.discard(obj)
+        self.made.add(obj)
 
 
 def merge(states: Iterable[State | None]) -> State | None:
@@ -164,29 +247,41 @@ def merge_two(one: State, other: State, adjust: Callable[[Value, Value], Value] 
     one.owned, other.owned = set(), set()
     mine, theirs, below = one.held, other.held, one.base.by_object
     held = mine.copy()
+    mix = one.base.asked.mix
     # objects by the thousand, most of them the same on both paths: told apart without a step in Python for each
     for obj in compress(theirs, map(is_not, theirs.values(), map(mine.get, theirs))):
-        held[obj] = _merge_fields(mine.get(obj, _NONE), theirs[obj], below.get(obj, _NONE), adjust)
+        held[obj] = _merge_fields(mine.get(obj, _NONE), theirs[obj], below.get(obj, _NONE), adjust, obj, mix)
     if len(held) > len(theirs):
         for obj in mine.keys() - theirs.keys():
-            held[obj] = _merge_fields(mine[obj], _NONE, below.get(obj, _NONE), adjust)
-    return State(one.base, held)
+            held[obj] = _merge_fields(mine[obj], _NONE, below.get(obj, _NONE), adjust, obj, mix)
+    return State(one.base, held, one.made & other.made)
 
 
-def _merge_fields(mine: Fields, theirs: Fields, below: Fields, adjust: Callable[[Value, Value], Value]) -> Fields:
+def _merge_fields(
+    mine: Fields,
+    theirs: Fields,
+    below: Fields,
+    adjust: Callable[[Value, Value], Value],
+    obj: object,
+    mix: Callable[[object, str, Value], None],
+) -> Fields:
     """The fields of one object where paths meet: the very map `mine` where nothing is new."""
     new: Fields = {}
     for name in compress(theirs, map(is_not, theirs.values(), map(mine.get, theirs))):
         value, known = theirs[name], mine.get(name)
-        other = known or below.get(name) or (FALSE if name.startswith("is ") else None)
-        meet = join if name.startswith("is ") else adjust  # a flag has two values: nothing to widen
+        is_flag = name[:3] == "is "
+        other = known or below.get(name) or (FALSE if is_flag else None)
+        meet = join if is_flag else adjust  # a flag has two values: nothing to widen
         met = value if other is None else meet(other, value)
+        mix(obj, name, met)
         if met is not known:
             new[name] = met
     for name in mine.keys() - theirs.keys():
-        other = below.get(name) or (FALSE if name.startswith("is ") else None)
+        other = below.get(name) or (FALSE if name[:3] == "is " else None)
+        met = mine[name]
         if other is not None:
-            new[name] = join(mine[name], other)
+            met = new[name] = join(met, other)
+        mix(obj, name, met)
     return {**mine, **new} if new else mine
 
 

@@ -32,6 +32,7 @@ from analyzer.syntax.scope import ASSIGNED, HANDED, dotted
 
 _IS_MADE = re.compile(r"`\w[\w.]*` was not read$")
 """The reason of what a function gives that was not read; one of a method begins with a dot."""
+_NO_USES: frozenset[str] = frozenset()
 MAX_HANDS = 3
 """How many times a value is followed from hand to hand."""
 
@@ -43,6 +44,7 @@ class Uses(Machine):
         """What a variable holds, found from the innermost scope outwards."""
         scope: ObjectId | None = self.frames[-1].scope
         held, below, parents, later = state.held, state.base.by_object, self.parents, self.later
+        absent, read = state.base.asked.absent, state.base.asked.read
         while scope is not None:  # `State.get`, written out: names are what a program has most of
             fields = held.get(scope)
             value = fields.get(name) if fields is not None else None
@@ -52,7 +54,9 @@ class Uses(Machine):
             if value is None and scope in later:
                 value = self.imported(scope, name, state)
             if value is not None:
+                read.add((scope, name, id(value)))
                 return value
+            absent.add((scope, name))
             scope = parents.get(scope)
         return None
 
@@ -217,10 +221,11 @@ class Uses(Machine):
 
     def uses_of(self, name: str) -> frozenset[str]:
         """What the function, or for ``self.x`` the whole class, does with a name."""
-        this = self.frame.this
-        owner = self.obj(this).cls if isinstance(this, Ref) else self.frame.owner
+        frame = self.frames[-1]
+        this = frame.this
+        owner = self.objects[this.obj].cls if isinstance(this, Ref) else frame.owner
         if owner is None or not name.startswith("self."):
-            return self.frame.uses.get(name, frozenset())
+            return frame.uses.get(name, _NO_USES)
         return self.uses_in_class(owner).get(name, frozenset())
 
     def uses_in_class(self, cls: Class, depth: int = 0) -> dict[str, frozenset[str]]:
