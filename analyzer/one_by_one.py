@@ -30,7 +30,7 @@ def analyze_each(
             run = Run(tree, shown_in, rules)
             run.sources = sources
             run.all([path])
-            report = finish(tree, (path,), options, verified(run, tree), _notes(run, path))
+            report = finish(tree, (path,), options, verified(run, tree, options.min_confidence), _notes(run, path))
             notes = (*tree.notes([path]), *report.skipped)
             yield path, tree.placed(replace(report, skipped=notes))
 

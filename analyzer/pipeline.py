@@ -6,6 +6,7 @@ import gc
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TypeVar
 
 from analyzer import catalogue, screen, suppress, unit_tests
@@ -13,7 +14,7 @@ from analyzer.api import Files, Options
 from analyzer.engine.program import Program
 from analyzer.engine.sources import Renumbered, Sources
 from analyzer.engine.trace import Site
-from analyzer.findings import Evidence, Excuse, Finding, Fix, Report, Skipped, Span, Suppressed
+from analyzer.findings import Confidence, Evidence, Excuse, Finding, Fix, Report, Skipped, Span, Suppressed
 from analyzer.fixes.edits import resolve
 from analyzer.fixes.reconcile import reconcile
 from analyzer.fixes.verify import verify
@@ -38,7 +39,7 @@ def _examined(files: Files, targets: Sequence[str], options: Options) -> tuple[l
     """A function of its own, so that trees and states are gone before the garbage collector may look at them."""
     run = Run(files, targets, [rule for rule in catalogue.rules() if wanted(rule, options)])
     run.all()
-    return verified(run, files), run.notes()
+    return verified(run, files, options.min_confidence), run.notes()
 
 
 class Run:
@@ -81,11 +82,12 @@ class _Changed:
         return self.source if path == self.path else self.files.read(path)
 
 
-def verified(run: Run, files: Files) -> list[Finding]:
-    """The findings, with only those fixes that are seen to work when the changed file is analysed again."""
+def verified(run: Run, files: Files, least: Confidence) -> list[Finding]:
+    """The findings, with only those fixes that are seen to work when the changed file is analysed again. Fixes of what
+    is less sure than `least`, which nobody will see, are not tried."""
     kept: list[Finding] = []
     for path in dict.fromkeys(item.path for item in run.findings.values()):
-        mine = run.of(path)
+        mine = [item if item.confidence.rank >= least.rank else replace(item, fix=None) for item in run.of(path)]
         source = files.read(path)
         if source is not None and any(item.fix for item in mine):
 
