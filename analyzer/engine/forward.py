@@ -154,8 +154,22 @@ class Forwards(Rows):
             if isinstance(layer, Unknown):
                 value = self.parametrised(ref, Args((value,)), at, state, is_opaque=False)
             else:
-                value = union(self.call(case, Args((value,)), at, state) for case in layer.cases)
+                value = union([self.through_layer(case, Args((value,)), at, state) for case in layer.cases])
         return value
+
+    def through_layer(self, layer: Value, args: Args, at: int, state: State) -> Value:
+        """A layer is called: as `forward` does for one of a library inside another module."""
+        if not isinstance(layer, Ref) or self.wanted or not self.forwards:
+            return self.call(layer, args, at, state)
+        obj = self.objects[layer.obj]
+        if obj.kind != "Module" or obj.cls is not None or self.are_modules(args.positional):
+            return self.call(layer, args, at, state)
+        self.spend()
+        self.forwards += 1
+        try:
+            return self.apply_module(layer, args, at, state)
+        finally:
+            self.forwards -= 1
 
     def parametrised(self, ref: Ref, args: Args, at: int, state: State, is_opaque: bool) -> Tensor:
         incoming = [case for arg in args.all() for case in self.deep(arg, state) if isinstance(case, (Tensor, Unknown))]

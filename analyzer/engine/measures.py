@@ -27,6 +27,7 @@ class Mark(enum.Enum):
     WEIGHT = "multiplied by something that is no output of a network"
     COUNT = "how often something holds"
     MEANS = "means of batches, added up"
+    __hash__ = object.__hash__  # as in `Gap`
 
 
 _MARKS = frozenset(Mark)

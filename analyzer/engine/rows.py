@@ -258,8 +258,11 @@ class Rows(Effects):
 
     def sized(self, name: str, value: Value, inputs: tuple[Value, ...], at: int, state: State) -> Value:
         """What a call gives that is given outputs of a network: as large as these, or not."""
-        given = (case for each in inputs for case in self.deep(each, state))
-        marks = frozenset(mark for case in given for mark in outputs.marks_of(case))
+        marks: frozenset[outputs.Output] = frozenset()
+        for each in inputs:
+            for case in self.deep(each, state):
+                if isinstance(case, (Tensor, Unknown)) and case.via:
+                    marks |= outputs.marks_in(case.via)
         if not marks:
             return value
         what = outputs.use_of(name, len(inputs) > 1)

@@ -12,7 +12,7 @@ from analyzer.engine.events import Event
 from analyzer.engine.machine import Args
 from analyzer.engine.padding import marks_in, unpadded
 from analyzer.engine.trace import Trace
-from analyzer.engine.values import Const, Scalar, Shape, Tensor, Tuple, Unknown, Value, union
+from analyzer.engine.values import Const, Scalar, Shape, Tensor, Tuple, Union, Unknown, Value, union
 from analyzer.records import dataclass, replace
 from analyzer.syntax import ir
 
@@ -178,6 +178,8 @@ def indexed(case: Tensor, index: Value) -> Shape:
 
 def shape_of(value: Value) -> Shape:
     """The shape that all cases share."""
+    if type(value) is not Union:
+        return value.shape if isinstance(value, Tensor) else ""
     shapes = {case.shape if isinstance(case, Tensor) else "" for case in value.cases}
     return shapes.pop() if len(shapes) == 1 else ""
 

@@ -74,16 +74,12 @@ class Knowledge:
     frameworks: tuple[Framework, ...] = ()
     found: dict[str, Row | None] = field(default_factory=dict)
     owners: dict[str, Framework | None] = field(default_factory=dict)
-    any_pattern: re.Pattern[str] = field(init=False)
-    """All patterns at once: most names match none."""
     by_start: tuple[tuple[str, Row], ...] = field(init=False)
     """The patterns by the plain text they begin with: translating one costs more than asking it."""
 
     def __post_init__(self) -> None:
-        every = "|".join(fnmatch.translate(row.name) for row in self.patterns)
         starts = tuple((_SPECIAL.split(row.name, maxsplit=1)[0], row) for row in self.patterns)
         object.__setattr__(self, "by_start", starts)
-        object.__setattr__(self, "any_pattern", re.compile(every or r"\Z."))
 
     def row(self, name: str) -> Row | None:
         """The row for a name, if any."""
@@ -100,8 +96,6 @@ class Knowledge:
         return self.owners[name]
 
     def _by_pattern(self, name: str) -> Row | None:
-        if not self.any_pattern.match(name):
-            return None
         starting = [row for start, row in self.by_start if name.startswith(start)]
         matching = [row for row in starting if fnmatch.fnmatchcase(name, row.name)]
         return max(matching, key=lambda row: len(row.name), default=None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,8 @@ from analyzer.engine.program import Program
 from analyzer.engine.sources import Sources
 from analyzer.engine.state import FALSE, Asked, Base, State
 from analyzer.engine.values import Scalar, const
-from analyzer.findings import Confidence
+from analyzer.findings import Confidence, Finding
+from analyzer.fixes.verify import Analyse, verify
 from analyzer.knowledge.schema import knowledge
 from analyzer.project import Project
 from tests.analyzer.engine.test_engine import TRAINING, Tree
@@ -101,11 +103,10 @@ def test_fixes_that_nobody_will_see_are_not_tried(monkeypatch: pytest.MonkeyPatc
     unsure = [item for item in every if item.fix and item.confidence is Confidence.POSSIBLE]
     assert unsure
     tried: list[str] = []
-    verify = pipeline.verify
 
-    def noted(source: bytes, findings: list[pipeline.Finding], again: object) -> object:
+    def noted(source: bytes, findings: Sequence[Finding], again: Analyse) -> tuple[Finding, ...]:
         tried.extend(item.rule for item in findings if item.fix)
-        return verify(source, findings, again)  # type: ignore[arg-type]
+        return verify(source, findings, again)
 
     monkeypatch.setattr(pipeline, "verify", noted)
     analyze(tree, ["train.py"], Options())
