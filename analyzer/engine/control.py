@@ -153,7 +153,7 @@ class Control(Assignments):
         """How much is known beside the state that a pass may ask for."""
         return (
             len(self.switches), len(self.births), len(self.reads_mode), len(self.followers), len(self.frozen_under),
-            len(self.given_names), self.has_optimizer, self.memory.cuts,
+            len(self.given_names), len(self.modules), self.has_optimizer, self.memory.cuts,
         )  # fmt: skip
 
     def with_(self, node: ir.With, state: State) -> State | None:
