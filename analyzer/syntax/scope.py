@@ -118,21 +118,27 @@ class Names:
 
 _INNER = frozenset([ir.FunctionDef, ir.ClassDef, ir.Lambda])
 _NODES = re.compile(r"\b(?:Expr|Block|Arg|Param|Clause|Handler|Case)\b")
+_STATEMENTS = re.compile(r"\b(?:Block|Handler|Case)\b")
+Getter = Callable[[Any], tuple[Any, ...]]
 
 
-def _getter(kind: Any) -> Callable[[Any], tuple[Any, ...]]:
-    """What gives the parts of a node of a kind that may be or hold nodes."""
-    names = [item.name for item in fields(kind) if _NODES.search(str(item.type))]
+def _nothing(node: object) -> tuple[Any, ...]:
+    return ()
+
+
+def _getter(kind: Any, types: re.Pattern[str]) -> Getter:
+    """What gives the parts of a node of a kind that may be or hold nodes of some types."""
+    names = [item.name for item in fields(kind) if types.search(str(item.type))]
     if len(names) == 1:
         get = attrgetter(names[0])
         return lambda node: (get(node),)
-    return attrgetter(*names) if names else lambda node: ()
+    return attrgetter(*names) if names else _nothing
 
 
-_PARTS: dict[type, Callable[[Any], tuple[Any, ...]]] = {
-    kind: _getter(kind)
-    for kind in vars(ir).values()
-    if isinstance(kind, type) and is_dataclass(kind) and kind is not ir.Unit
+_KINDS = [kind for kind in vars(ir).values() if isinstance(kind, type) and is_dataclass(kind) and kind is not ir.Unit]
+_PARTS: dict[type, Getter] = {kind: _getter(kind, _NODES) for kind in _KINDS}
+_BLOCKS: dict[type, Getter] = {
+    kind: _getter(kind, _STATEMENTS) for kind in _KINDS if issubclass(kind, (ir.Stmt, ir.Handler, ir.Case))
 }
 
 
@@ -150,7 +156,7 @@ def walk(body: tuple[object, ...], into_functions: bool) -> Iterator[object]:
         if parts is None:
             continue
         yield node
-        if into_functions or kind not in _INNER:
+        if parts is not _nothing and (into_functions or kind not in _INNER):
             work.extend(parts(node))
 
 
@@ -168,9 +174,26 @@ def _by_type(unit: ir.Unit) -> dict[type, list[Any]]:
     return found
 
 
+@lru_cache(maxsize=32)
+def _statements_by_type(unit: ir.Unit) -> dict[type, list[Any]]:
+    """The statements alone, a tenth of all nodes."""
+    found: dict[type, list[Any]] = {}
+    work: list[Any] = list(unit.body)
+    while work:
+        node = work.pop()
+        if type(node) is tuple:
+            work.extend(node)
+            continue
+        found.setdefault(type(node), []).append(node)
+        work.extend(_BLOCKS[type(node)](node))
+    return found
+
+
 def of_type(unit: ir.Unit | None, kind: type[N]) -> Sequence[N]:
     """The nodes of one type in a file, in the order of `walk`."""
-    return _by_type(unit).get(kind, ()) if unit is not None else ()
+    if unit is None:
+        return ()
+    return (_statements_by_type if kind in _BLOCKS else _by_type)(unit).get(kind, ())
 
 
 _BINDING = frozenset(

@@ -123,6 +123,15 @@ def test_calls_are_read_alike_in_both_trees(text: str, monkeypatch: pytest.Monke
         assert by_python == answers()
 
 
+@pytest.mark.parametrize("text", FORMS)
+def test_nodes_of_a_type_come_as_the_walk_meets_them(text: str) -> None:
+    unit = both(text.encode())[1]
+    met = list(walk(unit.body, into_functions=True))
+    assert all(
+        list(of_type(unit, kind)) == [node for node in met if type(node) is kind] for kind in set(map(type, met))
+    )
+
+
 def test_a_function_knows_where_it_ends() -> None:
     unit = both(b"x = 1\n@a\ndef f(b=c):\n    def g(): return d\n    return [e for e in g()]\ny = f\n")[1]
     outer, inner = sorted(of_type(unit, ir.FunctionDef), key=lambda node: node.at)
