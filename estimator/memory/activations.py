@@ -131,9 +131,15 @@ def _norm(setup: Setup) -> float:
     weight is trained, the normalised value."""
     if not setup.facts.is_rms_norm or setup.is_compiled:
         return float(setup.residual_bytes)
-    is_trained = not setup.is_frozen or setup.method == "adapter-v2"  # which trains norms as well
+    is_trained = not setup.is_frozen or _scales_outputs(setup)  # LLaMA-Adapter v2 trains norms as well
     is_wide = setup.residual_bytes == 4 or setup.facts.has_wide_norm
     return 4.0 + ((4 if is_wide else setup.compute_bytes) if is_trained else 0)
+
+
+def _scales_outputs(setup: Setup) -> bool:
+    """Whether adapters work on what every matmul gives. Where "an adapter" is all that is said, the larger reading is
+    the second version of LLaMA-Adapter."""
+    return setup.method == "adapter-v2" or (setup.method == "other" and setup.lora_targets == "all-linear")
 
 
 def _norms(setup: Setup) -> tuple[float, float]:
@@ -281,7 +287,7 @@ def adapter_bytes(setup: Setup) -> float:
     """What adapters keep beside the layer's own: LoRA its input per target, as `adapter_copy` says; adapters that scale
     what a matmul gives (IA3, LLaMA-Adapter v2) that output."""
     facts = setup.facts
-    if setup.method == "adapter-v2" or (setup.method == "other" and setup.lora_targets == "all-linear"):
+    if _scales_outputs(setup):
         outputs = 2 * facts.hidden + facts.q_width + 2 * facts.kv_width + (1 + facts.is_gated) * _active_ffn(setup)
         return setup.tokens * outputs * setup.compute_bytes / setup.tp
     if setup.method not in ("lora", "qlora"):

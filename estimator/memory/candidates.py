@@ -257,11 +257,20 @@ def _numbers(run: RunConfig, is_training: bool, method: str, facts: ModelFacts) 
         **_steps(run, facts, is_training),
         "adapter_copy": Choice(3, (3, 5, 0)) if method in ("lora", "qlora") else fixed(0),
         "widens_adapters": Choice(True, (True, False), (False,)) if method in ("lora", "qlora") else fixed(False),
-        "unties": Choice(False, (False, True)) if is_training and is_tied else fixed(False),
+        "unties": _untying(run, facts, is_training) if is_tied else fixed(False),
         "widens_logits": _widening(facts) if is_training else fixed(True),
         "shifts_logits": Choice(False, (False, True), is_even=True) if is_training else fixed(False),
         "prompt_share": Choice(0.0, (0.0, 1.0)) if run.max_context.is_known or not is_training else fixed(1.0),
     }
+
+
+def _untying(run: RunConfig, facts: ModelFacts, is_training: bool) -> Choice:
+    """Whether a head that is the embedding is loaded as a matrix of its own. Checkpoints in fp8 list it beside the
+    embedding, in 16 bits, and whoever loads them may keep both."""
+    if is_training:
+        return Choice(False, (False, True))
+    is_fp8 = "fp8" in (run.precision.value, run.quantization.value, facts.stored_as)
+    return Choice(False, (False, True), is_even=True) if is_fp8 else fixed(False)
 
 
 def _quantization(run: RunConfig, facts: ModelFacts, is_training: bool, method: str) -> Choice:

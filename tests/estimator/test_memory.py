@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from estimator.api import Estimate, RunConfig, estimate
+from estimator.api import Estimate, Interval, RunConfig, estimate
 from estimator.memory import activations, candidates, generation, search, weights
 from estimator.memory.choice import Choices
 from estimator.memory.interval import floor_bytes, reserve_of, residual_of, state_share
@@ -373,3 +373,23 @@ def test_selective_checkpointing_keeps_every_other_matmul_and_attention() -> Non
     hidden, queries, values, gate = 4096, 4096, 1024, 14336
     kept = hidden + queries + values + gate + hidden + queries  # its input, wq, wv, w1, w2 and attention
     assert activations.layer(one).matmuls == one.tokens * 2 * kept
+
+
+def test_a_tied_head_may_be_loaded_apart_from_a_checkpoint_in_fp8() -> None:
+    """Published ones list it beside the embedding: the floor does not count on it, the point stands between."""
+
+    def words(model: str, precision: str) -> Interval:
+        said = {"model": model, "task": "generate", "max_context": 2048, "micro_batch": 1, "precision": precision}
+        peak = estimate(run(**said)).peak
+        assert peak is not None
+        return peak
+
+    head = 2 * 151_936 * 2560
+    tied = candidates.choices(run(model="Qwen/Qwen3-4B", task="generate", precision="fp8"),
+                              choose_model(run(model="Qwen/Qwen3-4B")).readings)["unties"]  # fmt: skip
+    assert (tied.typical, tied.probable, tied.is_even) == (False, (False, True), True)
+    assert words("Qwen/Qwen3-4B", "fp8").high - words("Qwen/Qwen3-4B", "fp8").floor > head
+    for model, precision in (("Qwen/Qwen3-4B", "pure-bf16"), ("Qwen/Qwen3-8B", "fp8")):  # not in fp8; not tied
+        found = candidates.choices(run(model=model, task="generate", precision=precision),
+                                   choose_model(run(model=model)).readings)["unties"]  # fmt: skip
+        assert found.probable in ((), (False,))
