@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from analyzer.engine.data_events import LoaderIterated, LoaderMade
-from analyzer.engine.events import Event, Loop
+from analyzer.engine.events import Backward, Event, Loop
 from analyzer.engine.loading import DISTRIBUTED_SAMPLERS, Loading, Training, is_const, loading
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap, Site
@@ -78,7 +78,10 @@ def _is_told(known: Loading, made: LoaderMade, sampler: ObjectId) -> bool:
 
 def _report(program: Program, report: Report, known: Loading, made: LoaderMade, sampler: ObjectId) -> None:
     training = known.training(made)
+    trained = {loop.site for event in program.of(Backward) for loop in event.loops if made.loader in loop.over}
     for event, loops in known.uses(made):
+        if trained and isinstance(event, LoaderIterated) and event.site not in trained:
+            continue  # a look at a few pictures before the training
         epochs = _epochs(program, sampler, loops)
         if epochs is None or (training is None and isinstance(event, LoaderIterated)):
             continue

@@ -52,8 +52,8 @@ class RepeatedTransfer(Rule):
     For data that is new in every iteration (batches, observations, noise, slices and rows of a data set), for a tensor
     that is changed inside the loop or replaced by its copy (the next ``.to()`` finds it there), under
     ``step % n == 0``, and outside of loops that run a model. A note for a table that a forward pass copies, under
-    a condition, where nothing trains, and for what a function is given: how often that is, how much, and where it is,
-    its callers know.
+    a condition, once per epoch, where nothing trains, and for what a function is given: how often that is, how much,
+    and where it is, its callers know.
 
     ## Fix safety
     No automatic fix: the copy belongs where the tensor is made, which may be another function.
@@ -91,7 +91,7 @@ class RepeatedTransfer(Rule):
                 f"{'Copy it once, before the loop.' if loops else 'Register it as a buffer, so that it moves once.'}",
                 because=[made, *(loop.trace for loop in loops[:1]), transfer.trace],
                 gaps=[Gap.CONVENTION] if is_table or transfer.guards else [],
-                severity=None if _trains(transfer, loops, training) and not transfer.guards else Severity.NOTE,
+                severity=None if _trains(program, transfer, loops, training) and not transfer.guards else Severity.NOTE,
             )
 
 
@@ -245,9 +245,20 @@ def _repeated_over(program: Program, transfer: Transfer, running: frozenset[tupl
     return inner if is_step and kinds & {"data", "range", "while", "framework"} else ()
 
 
-def _trains(transfer: Transfer, loops: tuple[Loop, ...], training: frozenset[tuple[object, ...]]) -> bool:
+def _is_per_epoch(program: Program, nest: tuple[Loop, ...]) -> bool:
+    """Whether the steps of the loops around are those of loops over batches inside of them: a copy for each epoch, of
+    the noise for a picture, costs nothing to speak of."""
+    passes = list(program.within(Backward, nest)) if nest else []
+    return bool(passes) and all(any(loop.kind == "data" for loop in event.loops[len(nest) :]) for event in passes)
+
+
+def _trains(
+    program: Program, transfer: Transfer, loops: tuple[Loop, ...], training: frozenset[tuple[object, ...]]
+) -> bool:
     """Whether the copy is made in steps of a training: in the innermost loop over data around it, if there is one."""
     nest = transfer.loops
+    if _is_per_epoch(program, nest):
+        return False
     over_data = [depth for depth, loop in enumerate(nest, 1) if loop.kind in {"data", "framework"}]
     return bool(loops) and nest_key(nest[: max(over_data, default=len(nest))]) in training
 
