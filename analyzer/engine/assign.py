@@ -7,6 +7,7 @@ from typing import Literal
 from analyzer.engine import frozen, measures, outputs, targets, weights
 from analyzer.engine.calls import Calls
 from analyzer.engine.data_events import LoaderIterated
+from analyzer.engine.devices import are_synthetic
 from analyzer.engine.events import Clear, Kept, Store
 from analyzer.engine.graphs import carries, first_trace, without_graph
 from analyzer.engine.machine import CONTAINERS, Args, unseen
@@ -161,6 +162,7 @@ class Assignments(Calls):
         if padding_of(receiver) is not None and isinstance(target.value, ir.Name):
             self.assign(target.value, unpadded(receiver), state, at)  # ``y[y == pad] = -100``
         if isinstance(target.value, ir.Name) and all(isinstance(case, Tensor) for case in receiver.cases):
+            receiver = self.as_written_to(target.value, receiver, value, state, at)
             self.write_into(target.value, receiver, value, state, at)
         for case in receiver.cases:
             if isinstance(case, Method) and (owner := owner_of(case)) is not None:  # ``model.classifier[6] = …``
@@ -179,6 +181,15 @@ class Assignments(Calls):
                 state.add((case.obj, "[]"), value)
                 node = target.index
                 self.note_store(case, value, node, "item", state, at, key=index)
+
+    def as_written_to(self, name: ir.Name, receiver: Value, value: Value, state: State, at: int) -> Value:
+        """``z[:, i] = sampled``: zeros that are filled are made up no longer."""
+        is_made_up = any(isinstance(case, Tensor) and case.is_synthetic for case in receiver.cases)
+        if not is_made_up or not all(isinstance(c, (Tensor, Unknown)) for c in value.cases) or are_synthetic((value,)):
+            return receiver
+        filled_up = union(replace(case, is_synthetic=False) for case in receiver.cases if isinstance(case, Tensor))
+        self.assign(name, filled_up, state, at)
+        return filled_up
 
     def write_into(self, name: ir.Name, receiver: Value, value: Value, state: State, at: int) -> None:
         """``losses[step] = loss``: the tensor takes the graph along, beside those of earlier iterations."""
@@ -310,6 +321,8 @@ def averaged(target: ir.Expr, value: ir.Expr) -> ir.Expr | None:
     …``."""
     if isinstance(value, ir.Conditional):
         return averaged(target, value.body) or averaged(target, value.orelse)
+    if isinstance(value, ir.Operation) and value.op == "/":
+        return averaged(target, value.left)  # ``x = (x * i + y) / (i + 1)``
     if not isinstance(value, ir.Operation) or value.op != "+" or value.right is None:
         return None
     sides = ((value.left, value.right), (value.right, value.left))

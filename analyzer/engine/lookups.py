@@ -179,8 +179,26 @@ class Lookups(Uses):
         receiver = self.evaluate(expr.value, state)
         index = self.evaluate(expr.index, state)
         if type(receiver) is not Union:
-            return self.item_of(receiver, index, expr.at, state)
-        return union(self.item_of(case, index, expr.at, state) for case in receiver.cases)
+            value = self.item_of(receiver, index, expr.at, state)
+        else:
+            value = union(self.item_of(case, index, expr.at, state) for case in receiver.cases)
+        return self.piece(value) if isinstance(expr.index, ir.Slice) and self.counts_pieces(expr.index) else value
+
+    def counts_pieces(self, index: ir.Slice) -> bool:
+        """Whether a slice takes a piece whose place a loop over numbers counts: ``data[i : i + length]``."""
+        if not self.loops or self.loops[-1].kind != "range" or self.in_pass:
+            return False
+        ends = (index.lower, index.upper)
+        return all(end is not None and not isinstance(end, ir.Constant) for end in ends)
+
+    def piece(self, value: Value) -> Value:
+        """A piece of what is not known, taken in a loop over its length: by convention a batch."""
+        return union(
+            Tensor(via=case.via, is_opaque=True, is_batch=True, trace=case.trace)
+            if isinstance(case, Unknown) and not case.roots
+            else case
+            for case in value.cases
+        )
 
     def item_of(self, case: Value, index: Value, at: int, state: State) -> Value:
         if isinstance(case, Tuple):

@@ -7,6 +7,7 @@ on demand, where something is saved under a condition.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from analyzer.engine.data_events import Fitted, LoaderIterated, LoaderMade
@@ -32,6 +33,7 @@ _SPLITS = {
     "valid": "val",
     "validation": "val",
 }
+_SPLIT_WORDS = {"train": "train", "val": "val", "valid": "val", "validation": "val", "dev": "val", "test": "test"}
 _KEEPERS = frozenset(["ModelCheckpoint", "EarlyStopping"])
 _FEEDS = frozenset(["add", "add_batch", "append", "extend", "update"])
 """Methods that put what was measured into a metric or a list."""
@@ -58,6 +60,23 @@ def _split_of(program: Program, case: Value) -> str:
     if isinstance(value, Const) and isinstance(value.value, str) and value.value.startswith("train["):
         return "part"  # ``split="train[:90%]"``
     return _SPLITS.get(value.value, "") if isinstance(value, Const) and isinstance(value.value, (bool, str)) else ""
+
+
+def named_split(program: Program, made: LoaderMade) -> str:
+    """The split that the files or the words a dataset is made from name, where they name one only."""
+    data = made.argument("dataset")
+    found: set[str] = set()
+    for case in data.cases if data is not None else ():
+        trace = program.objects[case.obj].trace if isinstance(case, Ref) else case.trace
+        node = words(program).node(trace.site) if trace is not None else None
+        texts = [
+            part.value
+            for part in walk((node,), into_functions=False)
+            if isinstance(part, ir.Constant) and isinstance(part.value, str)
+        ]
+        said = {_SPLIT_WORDS[word] for text in texts for word in re.split(r"[^a-z]+", text) if word in _SPLIT_WORDS}
+        found.add(said.pop() if isinstance(node, ir.Call) and len(said) == 1 else "")
+    return found.pop() if len(found) == 1 else ""
 
 
 def validating(program: Program) -> Iterator[LoaderMade]:

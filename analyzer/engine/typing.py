@@ -114,6 +114,8 @@ def kind_by_use(uses: frozenset[str]) -> str | None:
         return "Optimizer"
     if uses & _PARAMETER_USES or ("()" in uses and uses & (_MODULE_USES | _TO_GPU)):
         return "Module"
+    if "load_state_dict(…)" in uses and uses & _PLACES:
+        return "Module"
     if {"train", "eval"} & uses and (uses & (_PLACES | PASSES) or {"train", "eval"} <= uses):
         return "Module"
     return "Stepper" if "step" in uses and {use for use in uses if use[0] not in _MOVES} <= _STEPPER_USES else None

@@ -172,6 +172,9 @@ def _step_for(timeline: Timeline, forward: Forward) -> Step | None:
     parameters that were not seen."""
     near = [step for step in timeline.steps if shared(step, forward)]
     mine = [step for step in near if forward.module in step.modules]
+    if not mine and forward.module is not None:  # of a part alone, which minds the mode
+        minding = set(timeline.program.minding.get(forward.module, ()))
+        mine = [step for step in near if step.modules & minding]
     return next(iter(mine or [step for step in near if not step.modules and not _is_elsewhere(timeline, step)]), None)
 
 

@@ -7,12 +7,13 @@ from analyzer.engine.graphs import roots_of
 from analyzer.engine.optim_events import OptimizerMade
 from analyzer.engine.program import Program
 from analyzer.engine.targets import Bootstrapped, Mark, PolicyWeighted, WeightsAveraged, marks_of
-from analyzer.engine.trace import Gap, Site
+from analyzer.engine.trace import Gap, Site, start
 from analyzer.engine.values import ObjectId
 from analyzer.findings import Severity
 from analyzer.fixes.edits import InsertAfter
 from analyzer.rules.base import DraftFix, Report, Rule
 from analyzer.rules.entered import is_volatile
+from analyzer.rules.siamese import pairs
 
 
 class MissingDetach(Rule):
@@ -74,6 +75,23 @@ class MissingDetach(Rule):
         _check_targets(program, report, every, runs)
         _check_advantages(program, report, every, runs, {id(each): moved for each, moved, also in results if also})
         _check_averages(program, report)
+        _check_views(program, report)
+
+
+def _check_views(program: Program, report: Report) -> None:
+    """Two views of a sample predict each other, and both sides of each comparison learn: they all become one point."""
+    for pair in pairs(program):
+        report(
+            pair.compared,
+            f"`{pair.name}` is what the other view is to predict, and gradients flow back through it as well: without "
+            f"a stop the network {{will give}} the same for every sample. Compare with `{pair.name}.detach()`.",
+            because=[
+                start(pair.predicted, "one view is predicted here"),
+                start(pair.other, "the network gives the other view here"),
+                start(pair.compared, "they are compared here"),
+            ],
+            gaps=[Gap.CONVENTION],
+        )
 
 
 def _applied(program: Program, backward: Backward, steps: list[Step]) -> tuple[frozenset[ObjectId], list[Step]]:

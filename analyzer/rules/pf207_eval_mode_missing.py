@@ -116,9 +116,11 @@ def _is_for_show(program: Program, forward: Forward, nest: tuple[Loop, ...]) -> 
 def _check_restored(timeline: Timeline, report: Report, forward: Forward) -> None:
     """A program that trains nothing restores weights and runs the model with gradients off, outside any loop."""
     program, module = timeline.program, forward.module
-    if module is None or forward.grad != "no" or forward.is_eval != "no" or forward.depends != "yes" or forward.is_dry:
+    if module is None or forward.grad != "no" or forward.is_eval != "no" or forward.depends == "no" or forward.is_dry:
         return
     born = program.objects[module].born
+    if forward.depends == "maybe" and (born != "unseen" or timeline.modes or timeline.steps):
+        return  # what its layers mind does not show
     restored = next((event for event in program.of(Restored) if event.into in (None, module)), None)
     if restored is None or timeline.backwards or born in {"eval", "argument", "called"} or _is_test(program, forward):
         return
@@ -252,7 +254,7 @@ def _gaps(timeline: Timeline, forward: Forward) -> list[Gap] | None:
     elif born in {"argument", "called"} or (forward.calls and forward.calls[0] in program.own_entries):
         gaps.append(_of_caller(timeline, forward))
     elif module not in timeline.trained:
-        gaps.append(Gap.UNSEEN if born == "unseen" else Gap.CONVENTION)
+        gaps.append(Gap.UNSEEN if born == "unseen" and not _is_only_asked(timeline, module) else Gap.CONVENTION)
     since = timeline.at(switch) if switch is not None and timeline.at(switch) < here else 0
     if any(_is_beside(event, forward) and event.is_eval == "yes" for event in timeline.modes if event.module is None):
         gaps.append(Gap.UNSEEN)
@@ -263,6 +265,12 @@ def _gaps(timeline: Timeline, forward: Forward) -> list[Gap] | None:
     ):
         gaps.append(Gap.UNSEEN)
     return gaps
+
+
+def _is_only_asked(timeline: Timeline, module: ObjectId) -> bool:
+    """Whether a program that sets no mode and trains nothing restores a network."""
+    restored = any(event.into in (None, module) for event in timeline.program.of(Restored))
+    return restored and not timeline.modes and not timeline.steps and not timeline.backwards
 
 
 def _has_own_switch(program: Program, module: ObjectId) -> bool:

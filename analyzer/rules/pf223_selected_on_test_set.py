@@ -5,7 +5,7 @@ from __future__ import annotations
 from analyzer.engine.data_events import LoaderMade, Saved, WeightsKept
 from analyzer.engine.loading import loading
 from analyzer.engine.program import Program
-from analyzer.engine.selection import decided_by, keeps_best, split_of, validating
+from analyzer.engine.selection import decided_by, keeps_best, named_split, split_of, validating
 from analyzer.engine.trace import Gap, start
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
@@ -35,6 +35,7 @@ class SelectedOnTestSet(Rule):
     Choose on `val_set`, and evaluate the chosen checkpoint once on the test split.
 
     ## When it stays quiet
+    Of data sets of one's own, only where their files or words name validation and test data apart; that is a note.
     Where test scores are only printed, or the last epoch is saved; where data that are not known are loaded; where what
     is compared is the training loss, or its origin does not show. A note where no validation data are loaded: many
     recipes for small benchmarks keep the best test epoch, and say so.
@@ -53,6 +54,11 @@ class SelectedOnTestSet(Rule):
         """Something is saved where a number measured on the official test split is the best so far."""
         made = {event.loader: event for event in program.of(LoaderMade)}
         splits = {loader: split_of(program, event) for loader, event in made.items()}
+        is_official = "test" in splits.values()
+        if not any(splits.values()):
+            splits = {loader: named_split(program, event) for loader, event in made.items()}
+            if "val" not in splits.values():
+                return  # what a folder is called says nothing, where no other one is there to choose on
         if "test" not in splits.values() or not set(splits.values()) <= {"train", "part", "val", "test"}:
             return
         has_other = any(
@@ -61,16 +67,17 @@ class SelectedOnTestSet(Rule):
         )
         if not (has_other or {"train", "part"} & set(splits.values())):
             return
+        which = "official test split" if is_official else "test data"
         callback = keeps_best(program)
         for event in validating(program) if callback is not None else ():
             if callback is not None and splits.get(event.loader) == "test":
                 report(
                     event.site,
-                    "The framework validates on the official test split and keeps what scores best there: the test "
+                    f"The framework validates on the {which} and keeps what scores best there: the test "
                     f"score {{is}} no longer an estimate. {_ADVICE[has_other]}",
                     because=[event.trace, start(callback, "the best score is kept")],
                     gaps=[Gap.CONVENTION],
-                    severity=None if has_other else Severity.NOTE,
+                    severity=None if has_other and is_official else Severity.NOTE,
                 )
         for saved in (*program.of(Saved), *program.of(WeightsKept)):
             for guard in saved.guards:
@@ -78,14 +85,14 @@ class SelectedOnTestSet(Rule):
                 if loaders and all(splits.get(loader) == "test" for loader in loaders):
                     report(
                         saved.site,
-                        "What is kept here {is} chosen by its score on the official test split: the test score is no "
+                        f"What is kept here {{is}} chosen by its score on the {which}: the test score is no "
                         f"longer an estimate. {_ADVICE[has_other]}",
                         because=[
                             start(made[min(loaders)].site, "the test split is loaded here"),
                             start(guard.site, "the best so far"),
                         ],
                         gaps=[Gap.CONVENTION],
-                        severity=None if has_other else Severity.NOTE,
+                        severity=None if has_other and is_official else Severity.NOTE,
                     )
 
 

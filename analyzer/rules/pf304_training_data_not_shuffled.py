@@ -31,6 +31,8 @@ from analyzer.syntax.scope import dotted, target_names, walk
 
 _SHUFFLES = {"shuffle", "permutation", "randperm", "sample", "train_test_split", "choice", "permuted", "randint"}
 _BY_LENGTH = re.compile(rb"\bsort(?:ed|_values)?\([^\n]{0,100}len")
+_SPLITS = "train_test_split"
+"""It mixes the data once."""
 _READS = re.compile("load|open|read|decode|fetch|get")
 _DRAWS = {"randn", "rand", "randint", "zeros", "ones", "randn_like", "rand_like", "normal", "uniform"}
 
@@ -81,7 +83,7 @@ class TrainingDataNotShuffled(Rule):
     def check(self, program: Program, report: Report) -> None:
         """A loader that trains on an indexed dataset in the order it is stored."""
         known = loading(program)
-        shuffles: bool | None = None
+        mixers: frozenset[str] | None = None
         for made in known.made.values():
             training = known.training(made)
             why = _in_order(known, made) if training is not None and not made.has_more else None
@@ -91,7 +93,8 @@ class TrainingDataNotShuffled(Rule):
             is_taken = known.is_handed_over(made, but_by=_KEEPERS) and made.loader not in known.fitted
             if kind == "iterable" or is_taken or _is_noise(program, made.argument("dataset")):
                 continue
-            shuffles = _shuffles(program) if shuffles is None else shuffles
+            mixers = _mixers(program) if mixers is None else mixers
+            shuffles = bool(mixers - {_SPLITS})
             others = [known.made[obj] for obj in training.among]
             certain = (
                 not shuffles
@@ -99,7 +102,7 @@ class TrainingDataNotShuffled(Rule):
                 and all(_in_order(known, other) for other in others)
                 and (kind == "map" or why is not made.trace)
             )
-            is_mixed = is_random_split(program, made.argument("dataset"))
+            is_mixed = is_random_split(program, made.argument("dataset")) or _SPLITS in mixers
             is_unread = not certain and not shuffles and kind in {"unknown", "memory"} and _is_unread_set(program, made)
             order = "one order, drawn by the split" if is_mixed else "the order it is stored"
             report(
@@ -240,12 +243,13 @@ def _sequential(known: Loading, sampler: Value) -> Trace | None:
     return objects[0].trace if sequential else None
 
 
-def _shuffles(program: Program) -> bool:
-    """Whether code that was read shuffles anything, or draws indices."""
+def _mixers(program: Program) -> frozenset[str]:
+    """What code that was read calls to shuffle anything, or to draw indices."""
+    found: set[str] = set()
     for path in program.modules:
         unit = program.unit(path)
         for name, how in unit.uses.items() if unit is not None else ():
-            called = {use.removesuffix("(…)") for use in how}
-            if called & _SHUFFLES or ("()" in how and name.rpartition(".")[2] in _SHUFFLES):
-                return True
-    return False
+            found |= {use.removesuffix("(…)") for use in how} & _SHUFFLES
+            if "()" in how and name.rpartition(".")[2] in _SHUFFLES:
+                found.add(name.rpartition(".")[2])
+    return frozenset(found)
