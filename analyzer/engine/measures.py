@@ -27,6 +27,7 @@ class Mark(enum.Enum):
     WEIGHT = "multiplied by something that is no output of a network"
     COUNT = "how often something holds"
     MEANS = "means of batches, added up"
+    COUNTS = "counts of batches, added up"
     __hash__ = object.__hash__  # as in `Gap`
 
 
@@ -157,15 +158,19 @@ def number_of(receiver: Value, site: Site) -> Scalar:
     if not unit:
         return Scalar(trace=receiver.trace)
     is_guess = any(Mark.LOSS in marks_of(case) for case in receiver.cases)
-    note = {"mean": "the mean over a batch", "means": "means of batches, added up"}.get(unit, "a count in a batch")
+    note = {
+        "mean": "the mean over a batch",
+        "means": "means of batches, added up",
+        "counts": "counts of batches, added up",
+    }.get(unit, "a count in a batch")
     return Scalar(unit, trace=start(site, note, Gap.CONVENTION if is_guess else None))
 
 
 def _unit(marks: frozenset[object]) -> str:
     if marks & _FACTORS:
         return ""
-    if Mark.MEANS in marks:
-        return "means"
+    if Mark.MEANS in marks or Mark.COUNTS in marks:
+        return "means" if Mark.MEANS in marks else "counts"
     if Mark.SUM in marks:
         return "count" if Mark.COUNT in marks and Mark.MEAN not in marks else ""
     return "mean" if marks & {Mark.MEAN, Mark.LOSS} else ""
@@ -219,7 +224,10 @@ def added_up(value: Value, result: Value, site: Site) -> Value:
 
 def _sum(case: Value, unit: str, trace: Trace) -> Value:
     if isinstance(case, (Tensor, Unknown)):
-        return replace(case, via=case.via | {Mark.MEANS}) if unit == "means" else case
+        mark = {"means": Mark.MEANS, "counts": Mark.COUNTS}.get(unit)
+        if mark is Mark.COUNTS:
+            return replace(case, via=case.via | {mark}, trace=trace)
+        return replace(case, via=case.via | {mark}) if mark is not None else case
     return Scalar(unit, trace=trace) if isinstance(case, (Scalar, Const)) else case
 
 

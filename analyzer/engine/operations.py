@@ -146,9 +146,10 @@ class Operations(Lookups):
     def average(self, over: Value, by: Value, at: int) -> None:
         """Something measured is divided by something measured."""
         units = measures.unit_of(over), measures.unit_of(by)
-        if all(units) and over.trace and by.trace:
+        over_trace = over.trace or start(self.site(at), "this is divided")
+        if all(units) and by.trace:
             self.emit(
-                measures.Average, at, None, over=units[0], by=units[1], over_trace=over.trace, by_trace=by.trace,
+                measures.Average, at, None, over=units[0], by=units[1], over_trace=over_trace, by_trace=by.trace,
             )  # fmt: skip
 
 

@@ -131,13 +131,18 @@ def _is_single(machine: Calls, ref: Ref) -> bool:
     return size is None or any(isinstance(case, Const) and case.value in {1, None} for case in size.cases)
 
 
-def _float(machine: Calls, args: Args, at: int, state: State) -> Value:
-    value = _first(args)
-    if all(isinstance(case, (Tensor, Unknown)) for case in value.cases):
-        return number_of(value, machine.site(at))
-    if isinstance(value, Scalar) and value.kind in UNITS:
-        return value
-    return _cast(float)(machine, args, at, state)
+def _number(kind: type) -> Function:
+    """``float(loss)``, ``int((a == b).sum())``: the measure goes on."""
+
+    def convert(machine: Calls, args: Args, at: int, state: State) -> Value:
+        value = _first(args)
+        if all(isinstance(case, (Tensor, Unknown)) for case in value.cases):
+            return number_of(value, machine.site(at))
+        if isinstance(value, Scalar) and value.kind in UNITS:
+            return value
+        return _cast(kind)(machine, args, at, state)
+
+    return convert
 
 
 def _rounded(machine: Calls, args: Args, at: int, state: State) -> Value:
@@ -224,8 +229,8 @@ FUNCTIONS: dict[str, Function] = {
     "tqdm.trange": _range, "itertools.islice": _same_elements, "itertools.cycle": _same_elements,
     "itertools.count": _range, "itertools.chain": _chain,
     "builtins.sum": _sum, "builtins.next": _next, "builtins.getattr": _getattr, "functools.partial": _partial,
-    "builtins.super": _super, "builtins.map": _map, "builtins.filter": _filter, "builtins.int": _cast(int),
-    "builtins.float": _float, "builtins.len": _len, "builtins.str": _text,
+    "builtins.super": _super, "builtins.map": _map, "builtins.filter": _filter, "builtins.int": _number(int),
+    "builtins.float": _number(float), "builtins.len": _len, "builtins.str": _text,
     **{f"builtins.{name}": _plain for name in (
         "print", "bool", "isinstance", "hasattr", "any", "all", "type", "id", "repr",
         "callable", "input", "format", "hash", "dir", "issubclass", "exit", "quit", "divmod", "pow")},

@@ -13,14 +13,16 @@ COLLATED = "collated"
 _PADS = "pad_sequence"
 
 
-def batch_of(machine: Calls, collate: Value | None, at: int, state: State) -> Tuple | None:
-    """The batch that ``collate_fn`` makes, where it is a tuple and pads some of it."""
+def batch_of(machine: Calls, collate: Value | None, at: int, state: State) -> Tuple | Tensor | None:
+    """The batch that ``collate_fn`` makes, where it is a tensor or a tuple and pads some of it."""
     if collate is None or not isinstance(collate, (Func, Ref)) or not _pads(machine, collate, state):
         return None
     mark, called = len(machine.events), set(machine.called)
     result = machine.call(collate, Args((Unknown("samples"),)), at, state.fork())
     del machine.events[mark:]  # the workers' doing, not the program's
     machine.called = called
+    if isinstance(result, Tensor):
+        return result if _is_padded(result) else None
     if not isinstance(result, Tuple):
         return None
     return result if any(_is_padded(case) for item in result.items for case in item.cases) else None

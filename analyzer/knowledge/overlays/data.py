@@ -76,8 +76,10 @@ def _note_loader(machine: Calls, args: Args, params: tuple[str, ...], at: int, s
     order = [value for name, value in given if name in {"sampler", "batch_sampler"}]
     collated = batch_of(machine, dict(given).get("collate_fn"), at, state)
     if collated is not None:
-        items = tuple(_as_batch(item, result.obj) for item in collated.items)
-        state.set((result.obj, COLLATED), Tuple(items, trace=result.trace))
+        whole = collated if isinstance(collated, Tensor) else None
+        items = tuple(_as_batch(item, result.obj) for item in collated.items) if isinstance(collated, Tuple) else ()
+        batch = _as_batch(whole, result.obj) if whole is not None else Tuple(items, trace=result.trace)
+        state.set((result.obj, COLLATED), batch)
     nodes = [(name, node.at) for name, node in zip(params, args.nodes, strict=False) if node is not None]
     nodes += [(name, node.at) for name, node in args.keyword_nodes.items()]
     machine.emit(
