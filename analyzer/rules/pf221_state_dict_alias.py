@@ -13,6 +13,8 @@ from analyzer.rules.base import DraftFix, Report, Rule
 from analyzer.syntax import ir
 from analyzer.syntax.scope import walk
 
+_COPIES = frozenset(["clone", "cpu", "to", "deepcopy", "copy"])
+
 
 class StateDictAlias(Rule):
     """Weights that were to be kept go on being trained.
@@ -131,6 +133,30 @@ def _gaps(program: Program, weights: int) -> list[Gap]:
     return [Gap.UNSEEN] if "%" in used and not used & {"<", ">", "<=", ">="} else []
 
 
+def _is_copied_after(program: Program, made: Site) -> bool:
+    """Whether each entry is replaced by a copy in the same function: ``for k in state: state[k] = state[k].cpu()``."""
+    function, unit = program.function_around(made), program.unit(made.path)
+    nodes = list(walk(function.body if function is not None else unit.body if unit is not None else (), False))
+    names = {
+        target.id
+        for node in nodes
+        if isinstance(node, ir.Assign) and node.value is not None and node.value.at == made.at
+        for target in node.targets
+        if isinstance(target, ir.Name)
+    }
+    return any(
+        isinstance(node, ir.Assign)
+        and isinstance(node.value, ir.Call)
+        and isinstance(node.value.callee, ir.Attribute)
+        and node.value.callee.attr in _COPIES
+        and any(
+            isinstance(to, ir.Subscript) and isinstance(to.value, ir.Name) and to.value.id in names
+            for to in node.targets
+        )
+        for node in nodes
+    )
+
+
 def _is_made_anew(program: Program, weights: int, event: WeightsUsed) -> bool:
     """Whether the module is another one, made in a loop that the use is outside of."""
     here = [loop.key for loop in event.loops]
@@ -142,6 +168,8 @@ def _is_made_anew(program: Program, weights: int, event: WeightsUsed) -> bool:
 
 def _report(program: Program, report: Report, weights: int, later: list[Trace], gaps: list[Gap]) -> None:
     made = program.objects[weights].trace
+    if _is_copied_after(program, made.site):
+        return
     report(
         made.site,
         f"`{program.sources.text(made.site)}` returns the weights themselves, not a copy: training goes on in them, so "
