@@ -58,7 +58,8 @@ class Assignments(Calls):
         value = self.evaluate(node.value, state)
         if part is not None and before is not None and any(carries(case) for case in value.cases):
             how: Literal["average", "item"] = "average" if grown is None else "item"
-            value = self.accumulate(ir.Augment(node.at, node.targets[0], "+", part), before, value, value, how)
+            owner = self.owner_of(node.targets[0], state)
+            value = self.accumulate(ir.Augment(node.at, node.targets[0], "+", part), before, value, value, how, owner)
         outputs.note_joined(self, node, value)
         targets.note_average(self, node, value, state)
         weights.named(self, node, value)
@@ -232,7 +233,7 @@ class Assignments(Calls):
         if state.flag(*GRAD_OFF):
             result = union(without_graph(case) for case in result.cases)
         elif any(carries(case) for case in self.deep(value, state)):
-            result = self.accumulate(node, left, value, result)
+            result = self.accumulate(node, left, value, result, owner=self.owner_of(node.target, state))
         elif isinstance(node.value, ir.Constant) or not isinstance(result, Const):
             result = without_constants(result) if self.loops or self.outlives(node.target) else result
         if node.op == "+" and self.loops:
@@ -255,6 +256,11 @@ class Assignments(Calls):
         """Whether a counter lives longer than the call (``self.steps += 1``): it counts calls that were not seen."""
         return isinstance(self.frame.this, Ref) and (dotted(target) or "").startswith("self.")
 
+    def owner_of(self, target: ir.Expr, state: State) -> ObjectId | None:
+        """The object that an attribute belongs to."""
+        held = self.evaluate(target.value, state) if isinstance(target, ir.Attribute) else None
+        return held.obj if isinstance(held, Ref) else None
+
     def accumulate(
         self,
         node: ir.Augment,
@@ -262,6 +268,7 @@ class Assignments(Calls):
         value: Value,
         result: Value,
         how: Literal["accumulate", "average", "item"] = "accumulate",
+        owner: ObjectId | None = None,
     ) -> Value:
         """``total += loss``: carried when what is added to already holds an earlier iteration's sum."""
         tag = ("accumulator", self.site(node.at))
@@ -273,7 +280,7 @@ class Assignments(Calls):
         self.emit(
             Store, node.at, next((case.trace for case in value.cases if carries(case)), value.trace), value=value,
             value_at=node.value.at, into=tag, how=how, is_carried=carried, freed="maybe", place=trace,
-            on_object=isinstance(node.target, ir.Attribute),
+            on_object=isinstance(node.target, ir.Attribute), owner=owner,
         )  # fmt: skip
         return self.through(result, tag)
 

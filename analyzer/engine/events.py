@@ -153,6 +153,8 @@ class Store(Event):
     held: tuple[Value, ...] = ()
     on_object: bool = False
     """Whether a running sum is an attribute, which outlives the call."""
+    owner: ObjectId | None = None
+    """The object whose attribute it is."""
     key: Value | None = None
     """Of an item, what it is put under."""
 

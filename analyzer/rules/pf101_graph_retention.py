@@ -32,6 +32,7 @@ from analyzer.rules.short_stores import (
     is_summand,
     starts_over,
 )
+from analyzer.rules.sums import born_under
 from analyzer.syntax import ir
 from analyzer.syntax.scope import dotted, walk
 
@@ -312,17 +313,12 @@ def _carrying(program: Program, store: Store) -> tuple[Loop, ...]:
     """The loops over whose iterations the place lives on, if each iteration can be a batch, an epoch or a step."""
     if not store.is_carried:
         return ()
-    born = len(program.objects[store.into].loops) if isinstance(store.into, int) else _accumulator_depth(program, store)
+    born = len(program.objects[store.into].loops) if isinstance(store.into, int) else born_under(program, store)
     loops = store.loops[born:]
     if all(program.runs_once(loop) for loop in loops):
         return ()
     steps = {event.loops for event in program.of(Step)} if loops and not grown_over(loops) else set()
     return loops if any(nest[: len(store.loops)] == store.loops for nest in steps) else grown_over(loops)
-
-
-def _accumulator_depth(program: Program, store: Store) -> int:
-    """A running sum lives at least over its innermost loop."""
-    return max(0, len(store.loops) - 1)
 
 
 def _carrier(program: Program, store: Store) -> Tensor | Unknown | None:

@@ -127,10 +127,22 @@ def _divides(program: Program, guard: Guard, nest: tuple[Loop, ...]) -> bool:
     counts = {spelled(each) for each in moduli if each is not None and not isinstance(each, ir.Constant)}
     loop = program.statement_of(nest[-1]) if nest else function
     return any(
-        (isinstance(each, ir.Operation) and each.op == "/" and each.right is not None and spelled(each.right) in counts)
+        (
+            isinstance(each, ir.Operation)
+            and each.op == "/"
+            and each.right is not None
+            and spelled(each.right) in counts
+            and not _is_read_off(each.left)
+        )
         or (isinstance(each, ir.Augment) and each.op == "/" and spelled(each.value) in counts)
         for each in (walk(loop.body, False) if loop is not None else ())
     )
+
+
+def _is_read_off(divided: ir.Expr) -> bool:
+    """``loss.item() / n`` is for the log: no gradient is divided."""
+    callee = divided.callee if isinstance(divided, ir.Call) else None
+    return isinstance(callee, ir.Attribute) and callee.attr in {"item", "detach", "tolist"}
 
 
 def _adds_up(program: Program, event: Backward) -> bool:
