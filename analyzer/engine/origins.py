@@ -69,10 +69,17 @@ class Origins:
             self.entered |= {(path, name) for _, to in node.items if to is not None for name in target_names(to)}
         elif isinstance(node, ir.Assign) and node.value is not None:
             for target in node.targets:
-                if isinstance(target, ir.Name):
-                    self.given.setdefault((path, target.id), []).append(node.value)
-                elif isinstance(target, ir.Attribute):
-                    self.attributes.setdefault(target.attr, []).append((path, node.value))
+                self._assigned(path, target, node.value)
+
+    def _assigned(self, path: str, target: ir.Expr, value: ir.Expr) -> None:
+        """``x = value``, ``self.x = value``, and one by one ``x, y = one, other``."""
+        if isinstance(target, ir.Name):
+            self.given.setdefault((path, target.id), []).append(value)
+        elif isinstance(target, ir.Attribute):
+            self.attributes.setdefault(target.attr, []).append((path, value))
+        elif isinstance(target, ir.Display) and isinstance(value, ir.Display) and len(target.items) == len(value.items):
+            for one, other in zip(target.items, value.items, strict=True):
+                self._assigned(path, one, other)
 
     def of(self, site: Site) -> str:
         """The words of the origins of an expression; of an ``if``, of its test."""
