@@ -30,7 +30,6 @@ from analyzer.syntax import ir
 from analyzer.syntax.scope import dotted, target_names, walk
 
 _SHUFFLES = {"shuffle", "permutation", "randperm", "sample", "train_test_split", "choice", "permuted", "randint"}
-_BY_LENGTH = re.compile(rb"\bsort(?:ed|_values)?\([^\n]{0,100}len")
 _SPLITS = "train_test_split"
 """It mixes the data once."""
 _READS = re.compile("load|open|read|decode|fetch|get")
@@ -69,7 +68,7 @@ class TrainingDataNotShuffled(Rule):
     draws indices or splits at random; for data made of random numbers; where the dataset was not read, the order may
     be meant: that is possible, or a note where it comes from code outside the tree, or holds tensors, and no name
     speaks of time or of streams. A part of ``random_split`` is a note: the split has mixed the data once. So
-    is a ``shuffle=False`` that is written down where some file sorts by length, for batches of like lengths.
+    is a ``shuffle=False`` that is written down in the call: somebody may have a reason.
 
     ## Fix safety
     No automatic fix: some data (time series, curricula) is meant to stay in order.
@@ -109,7 +108,7 @@ class TrainingDataNotShuffled(Rule):
                 made.site,
                 f"This loader {{does train}} on the data in {order}, the same in every epoch. Pass `shuffle=True`, or "
                 "a sampler that shuffles.",
-                severity=Severity.NOTE if is_mixed or is_unread or _is_by_length(program, made) else None,
+                severity=Severity.NOTE if is_mixed or is_unread or _is_said(program, made) else None,
                 because=[*(step for step in (why, made.trace) if step is not None), training.trace],
                 gaps=[
                     *([training.gap] if training.gap else []),
@@ -159,18 +158,11 @@ def _is_written(program: Program, made: LoaderMade) -> bool:
     return node is None or isinstance(node, ir.Constant)
 
 
-def _is_by_length(program: Program, made: LoaderMade) -> bool:
-    """Whether ``shuffle=False`` is written, in a tree that sorts by length: batches of like lengths are padded less."""
+def _is_said(program: Program, made: LoaderMade) -> bool:
+    """Whether the call says ``shuffle=False``: whoever writes it down may have a reason (data sorted by length, labels
+    told by their place, a smoke test)."""
     at = dict(made.nodes).get("shuffle")
-    node = words(program).node(Site(made.site.path, at)) if at is not None else None
-    if not isinstance(node, ir.Constant):
-        return False
-    sources = (program.project.read(path) or b"" for path in program.modules)
-    if any(_BY_LENGTH.search(source) for source in sources):
-        return True
-    return any(
-        any(program.project.naming(name, made.site.path, _BY_LENGTH)) for name in ("sort", "sorted", "sort_values")
-    )
+    return at is not None and isinstance(words(program).node(Site(made.site.path, at)), ir.Constant)
 
 
 def _is_trained(program: Program, training: Training) -> bool:
