@@ -32,4 +32,5 @@ def run() -> str:
 
 {count} damaged programs of our own cases, each analysed beside one that is whole: {len(found)} problems (a crash, a
 bug of ours that shows, more than 20 s, or findings of the whole file that are missing); at most {peak:.0f} MiB.
+Ten thousand through the command, whole trees and fixes: [robustness](robustness.md).
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import select
 import signal
@@ -34,13 +35,14 @@ class Overdue(Died):
 
 class Allowance:
     """The time a child has for one answer: `seconds` of its own processor time, however busy the machine is, and
-    `_PATIENCE` times that on the wall for one that waits. Where the system does not tell, the wall counts alone."""
+    `_PATIENCE` times that on the wall for one that waits, not beyond `end` (of `time.monotonic`). Where the system does
+    not tell, the wall counts alone."""
 
-    def __init__(self, pid: int, seconds: float) -> None:
+    def __init__(self, pid: int, seconds: float, end: float = math.inf) -> None:
         self._pid = pid
         spent = _processor_seconds(pid)
         self._work = None if spent is None else spent + seconds
-        self._end = time.monotonic() + (seconds if spent is None else seconds * _PATIENCE)
+        self._end = min(end, time.monotonic() + (seconds if spent is None else seconds * _PATIENCE))
 
     def left(self) -> float:
         """How long to wait until it may be over; nothing when it is."""
@@ -90,9 +92,9 @@ class Child:
         except OSError:
             raise Died(self._why()) from None
 
-    def allowance(self, seconds: float) -> Allowance:
-        """Time for one answer, from now on."""
-        return Allowance(self._process.pid, seconds)
+    def allowance(self, seconds: float, end: float = math.inf) -> Allowance:
+        """Time for one answer, from now on; see `Allowance`."""
+        return Allowance(self._process.pid, seconds, end)
 
     def receive(self, deadline: float | Allowance) -> dict[str, Any]:
         """The next document. Raises `Died`; at `deadline` (of `time.monotonic`) the child is killed and `Overdue`."""

@@ -31,7 +31,8 @@ class Limits:
 
     wall_seconds: float = 240.0
     seconds_per_file: float = 60.0
-    """Without news of another file; one slow file must not use up the time of all."""
+    """Of its processor time without news of another file: one slow file must not use up the time of all, and a file is
+    not slow because the machine is busy."""
     memory_bytes: int = 4 << 30
 
 
@@ -103,7 +104,7 @@ def _run(task: str, document: Mapping[str, Any], limits: Limits, end: float) -> 
     child = Child(_COMMAND)
     try:
         child.send(request)
-        while "result" not in (answer := child.receive(min(deadline, time.monotonic() + limits.seconds_per_file))):
+        while "result" not in (answer := child.receive(child.allowance(limits.seconds_per_file, deadline))):
             at = answer["at"]
         return _Outcome(answer["result"], at, "")
     except Overdue:

@@ -77,6 +77,31 @@ def test_a_real_death_names_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert "bad.py" in plan.checks[0].summary + plan.checks[0].text
 
 
+def test_a_file_is_not_slow_because_the_machine_is_busy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that waits longer than a file may work is waited for; one that works that long is left out."""
+    script = tmp_path / "child.py"
+    script.write_text(
+        "import time\n"
+        "from bot.workshop import child\n"
+        "read, seen = child.Announcing.read, set()\n"
+        "def slow(self, path):\n"
+        "    content = read(self, path)\n"
+        "    if path == 'waits.py' and path not in seen: time.sleep(4)\n"
+        "    seen.add(path)\n"
+        "    while path == 'works.py' and content is not None: pass\n"
+        "    return content\n"
+        "child.Announcing.read = slow\n"
+        "child.main()\n",
+        encoding="utf-8",
+    )
+    monkeypatch.setattr(parent, "_COMMAND", (sys.executable, "-I", str(script)))
+    limits = Limits(seconds_per_file=3.0)
+    plan = review_in_child(_given({"waits.py": SOURCE}), limits)
+    assert plan.checks[0].state == "ok"
+    plan = review_in_child(_given({"works.py": SOURCE, "good.py": SOURCE}), limits)
+    assert "works.py" in plan.checks[0].summary + plan.checks[0].text
+
+
 def test_no_secret_reaches_the_child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PREFLIGHT_PRIVATE_KEY", "very secret")
     dump = tmp_path / "environment"
