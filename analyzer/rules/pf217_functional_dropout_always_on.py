@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from analyzer.engine.events import Mode
 from analyzer.engine.mode_events import Dropped
+from analyzer.engine.optim_events import OptimizerMade
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap, Site
 from analyzer.engine.words import words
@@ -47,7 +49,8 @@ class FunctionalDropoutAlwaysOn(Rule):
     ## When it stays quiet
     When ``training`` is given, also as ``True``; when the function asks for ``training`` itself; with a rate of zero;
     outside modules; where the caller decides by an argument, also about the rate, and whoever calls ``forward``.
-    A note where a comment or docstring of the file says that dropout is always on, or even in evaluation.
+    A note where a comment or docstring of the file says that dropout is always on, or even in evaluation; and for a
+    network that the file trains and never evaluates, while it evaluates another (a discriminator).
 
     ## Fix safety
     Unsafe: evaluation gives other results, which is the point.
@@ -73,9 +76,24 @@ class FunctionalDropoutAlwaysOn(Rule):
                 _MESSAGES[event.how].format(callee=event.callee),
                 because=[event.trace],
                 gaps=[Gap.UNSEEN if _is_chosen(event, function) or _is_given(program, event) else Gap.CONVENTION],
-                severity=Severity.NOTE if _is_said(program, event) else None,
+                severity=Severity.NOTE if _is_said(program, event) or _only_trains(program, event, function) else None,
                 fix=_fix(event),
             )
+
+
+def _only_trains(program: Program, event: Dropped, function: ir.FunctionDef) -> bool:
+    """Whether the file trains what drops out, evaluates another network, and never this one: a discriminator."""
+    name = program.class_around(Site(event.site.path, function.at))
+    made = {
+        number
+        for number, obj in enumerate(program.objects)
+        if obj.cls is not None and obj.cls.node.name == name and obj.cls.path == event.site.path
+    }
+    switches = [switch for switch in program.of(Mode) if switch.is_eval != "no"]
+    trained = frozenset(part for each in program.of(OptimizerMade) for part in each.parts)
+    if not (made & trained) or not switches or any(switch.module is None for switch in switches):
+        return False
+    return not any(made & switch.modules for switch in switches)
 
 
 def _is_said(program: Program, event: Dropped) -> bool:
