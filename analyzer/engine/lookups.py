@@ -17,6 +17,7 @@ from analyzer.engine.values import (
     Func,
     Method,
     Parameters,
+    Partial,
     PyModule,
     Ref,
     Scalar,
@@ -92,7 +93,8 @@ class Lookups(Uses):
             found = self.member_of(case.scope, attr, state)
             return found or unseen(f"`{attr}` of {case.path}", self.site(at))
         if isinstance(case, Class):
-            return self.class_attribute(case, attr, state) or Method(case, attr)
+            found = self.class_attribute(case, attr, state)
+            return of_class(found, case) if found is not None else Method(case, attr)
         if isinstance(case, Ref):
             return self.object_attribute(case, attr, at, state)
         if isinstance(case, Tensor):
@@ -352,3 +354,14 @@ def is_slice(index: Value) -> bool:
     return any(isinstance(part, Scalar) and part.kind == "slice" for part in parts) and all(
         isinstance(part, (Scalar, Const)) for part in parts
     )
+
+
+def of_class(found: Value, cls: Class) -> Value:
+    """An attribute seen through its class: a class method is called with the class (``Net.from_preset("small")``)."""
+    return union(
+        Partial(case, (cls,), ()) if isinstance(case, Func) and _is_class_method(case) else case for case in found.cases
+    )
+
+
+def _is_class_method(func: Func) -> bool:
+    return any(isinstance(each, External) and each.name == "builtins.classmethod" for each in func.wrappers)

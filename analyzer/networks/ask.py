@@ -132,8 +132,12 @@ class Bridge:
 
     def _constructed(self, built: Built, depth: int) -> object:
         cls = self.class_of(built.cls)
-        args = [self.value(each, built, depth) for each in built.args]
-        keywords = {name: self.value(each, built, depth) for name, each in built.keywords}
+        names = _positions(cls)
+        args = [
+            _named(self.value(each, built, depth), names[index] if index < len(names) else "")
+            for index, each in enumerate(built.args)
+        ]
+        keywords = {name: _named(self.value(each, built, depth), name) for name, each in built.keywords}
         if built.has_more:
             keywords["**"] = Missing("arguments that are unpacked")
         return self.machine.call(cls, args, keywords, Frame(self.home(built.cls.path)))
@@ -272,6 +276,20 @@ class Bridge:
                 made = Missing(f"what `{name.rpartition('.')[2]}` is given is not all in the text")
         self._made[number] = made
         return self._made[number]
+
+
+def _positions(cls: object) -> list[str]:
+    """What a class's own constructor calls its arguments, in order."""
+    body = cls.node.body if isinstance(cls, Class) else ()
+    init = next((stmt for stmt in body if isinstance(stmt, ir.FunctionDef) and stmt.name == "__init__"), None)
+    return [param.name for param in init.params[1:] if param.kind in ("", None)] if init is not None else []
+
+
+def _named(value: object, name: str) -> object:
+    """A value that is not in the text says which argument it is."""
+    if not isinstance(value, Missing) or not name:
+        return value
+    return Missing(f"argument `{name}`: {value.reason}", value.path, value.at)
 
 
 _LIBRARIES = ("torch.nn.", "torchvision.models.")

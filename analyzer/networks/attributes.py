@@ -235,6 +235,29 @@ class Attributes(Expressions):
         if name is not None:
             this.fields[name] = child
 
+    def delete_items(self, this: Instance, index: object, gap: Missing) -> None:
+        """``del container[index]``, of an index, a slice or a name; anything else may have taken any of them."""
+        items = this.items or []
+        if isinstance(index, str) and index in this.fields:
+            gone = [this.fields[index]]
+        elif isinstance(index, (int, slice)) and not isinstance(index, bool):
+            try:
+                taken = items[index]
+            except (IndexError, TypeError, ValueError):
+                this.gaps.append(gap)
+                return
+            gone = taken if isinstance(taken, list) else [taken]
+        else:
+            this.gaps.append(gap)
+            return
+        for child in gone:
+            position = next((at for at, each in enumerate(items) if each is child), None)
+            if position is not None:
+                del items[position]
+            name = next((name for name, each in this.fields.items() if each is child), None)
+            if name is not None:
+                del this.fields[name]
+
     def _add_children(self, this: Instance, children: object) -> None:
         for child in self.items(children) or ():
             self.add_child(this, str(len(this.items or ())), child)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, ItemsView, KeysView, Sequence, ValuesView
 from functools import cached_property
 from typing import Any
@@ -29,7 +30,10 @@ from analyzer.syntax import ir
 
 MAX_STEPS = 600_000
 MAX_DEPTH = 60
-_CONTAINERS = ("torch.nn.Sequential", "torch.nn.ModuleList", "torch.nn.ModuleDict", "torch.nn.ParameterList")
+_CONTAINERS = (
+    "torch.nn.Sequential", "torch.nn.ModuleList", "torch.nn.ModuleDict", "torch.nn.ParameterList",
+    "torch.nn.ParameterDict",
+)  # fmt: skip
 _SPACES = (
     "types.SimpleNamespace", "argparse.Namespace", "easydict.EasyDict", "addict.Dict", "omegaconf.OmegaConf.create",
     "ml_collections.ConfigDict", "box.Box",
@@ -327,9 +331,14 @@ class Machine(Statements):
             if "()" in how or "parameters" in how
         }
         for name, value in made.fields.items():
-            if isinstance(value, Missing) and (made.cls.home.prefix or f"self.{name}" in called):
+            if isinstance(value, Missing) and (made.cls.home.prefix or f"self.{name}" in called or _is_layer(value)):
                 made.gaps.append(value)
         made.gaps += [item for item in made.items or () if isinstance(item, Missing)]
+
+
+def _is_layer(value: Missing) -> bool:
+    """Whether it is a class of torch that is not in our library: it has parameters, however its owner uses it."""
+    return re.match(r"`torch\.nn\.(?:\w+\.)*[A-Z]\w*` is not in", value.reason) is not None
 
 
 def _text(value: object) -> str:

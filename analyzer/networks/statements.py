@@ -28,7 +28,7 @@ class Statements(Attributes):
             ir.Evaluate: self._evaluate, ir.Assign: self._assign, ir.Augment: self._augment, ir.Return: self._return,
             ir.If: self._if, ir.For: self._for, ir.While: self._while, ir.With: self._with, ir.Try: self._try,
             ir.Raise: self._raise, ir.Assert: self._assert, ir.FunctionDef: self._function, ir.ClassDef: self._class,
-            ir.Import: self._import, ir.ImportFrom: self._import_from,
+            ir.Delete: self._delete, ir.Import: self._import, ir.ImportFrom: self._import_from,
             ir.Jump: lambda stmt, frame: _BREAK if stmt.kind == "break" else _CONTINUE,
         }  # fmt: skip
 
@@ -84,6 +84,29 @@ class Statements(Attributes):
                 owner[index] = value
         elif isinstance(owner, Space):
             owner.fields[str(index)] = value
+
+    def _delete(self, stmt: ir.Delete, frame: Frame) -> object:
+        """What is deleted is no part of its owner any more (``del self.head``, ``del encoder.layer[6:]``)."""
+        for target in stmt.targets:
+            if isinstance(target, ir.Name):
+                frame.locals.pop(target.id, None)
+            elif isinstance(target, ir.Attribute):
+                owner = self.value(target.value, frame)
+                if isinstance(owner, (Instance, Space)):
+                    owner.fields.pop(target.attr, None)
+            elif isinstance(target, ir.Subscript):
+                self._delete_item(self.value(target.value, frame), target, frame)
+        return GO
+
+    def _delete_item(self, owner: object, target: ir.Subscript, frame: Frame) -> None:
+        index = self._index(target.index, frame)
+        if isinstance(owner, Instance) and owner.items is not None:
+            self.delete_items(owner, index, Missing("what is deleted", frame.home.path, target.at))
+        elif isinstance(owner, (list, dict)):
+            try:
+                del owner[index]  # type: ignore[arg-type]
+            except (TypeError, KeyError, IndexError, ValueError):
+                raise Stuck("what is deleted is not in the text") from None
 
     def _unpack(self, target: ir.Expr, value: object, frame: Frame) -> None:
         parts = target.items if isinstance(target, ir.Display) else (target,)

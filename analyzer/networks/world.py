@@ -12,7 +12,10 @@ from analyzer.networks.values import Class, External, Function, Missing
 from analyzer.syntax import ir, native
 
 Evaluate = Callable[[ir.Expr, "Globals"], object]
-_LIBRARY = {"torch.nn": "torch_nn.txt", "torchvision.models": "torchvision_models.txt"}
+_LIBRARY = {
+    "torch.nn": "torch_nn.txt", "torchvision.models": "torchvision_models.txt",
+    "einops.layers.torch": "einops_layers.txt",
+}  # fmt: skip
 MISSING = object()
 
 

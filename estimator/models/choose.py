@@ -95,7 +95,8 @@ def _local(run: RunConfig, net: LocalNet) -> ModelChoice:
         passes = tuple(each for each in passes if each.length in (None, run.seq_len.value))
     found = of_network(replace(net, passes=passes), source)
     if net.is_partial:
-        reason = f"{net.name}: the parameters of some of its parts are not in the text"
+        what = run.network.origin.text.partition(" and more: ")[2]  # as `resolve.networks` tells it
+        reason = f"{net.name}: the parameters of some of its parts are not in the text{': ' * bool(what)}{what}"
         return ModelChoice((), net.name, None, source, reason, _smallest(found))
     if not passes:
         reason = f"{net.name}: its parameters are known ({net.params:,}), what its forward pass keeps is not"

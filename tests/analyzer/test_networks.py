@@ -533,3 +533,103 @@ def test_a_part_keeps_the_whole_in_memory() -> None:
 def test_modules_set_by_their_name_are_parts() -> None:
     init = "for i in range(2):\n    self.__setattr__('l%d' % i, nn.Linear(8, 8))"
     assert net(init, "return self.__getattr__('l1')(self.l0(x))").params == 144
+
+
+def test_parameters_in_a_dict_are_parameters() -> None:
+    found = net(
+        "self.fc = nn.Linear(8, 4)\n"
+        "self.scales = nn.ParameterDict({k: nn.Parameter(torch.ones(3)) for k in ('a', 'b')})",
+        "return self.fc(x) * self.scales['a'].sum()",
+    )
+    assert (found.params, found.gaps) == (8 * 4 + 4 + 6, ())
+
+
+def test_a_class_of_torch_that_nobody_wrote_down_is_a_gap_however_it_is_used() -> None:
+    found = net("self.fc = nn.Linear(8, 4)\nself.other = nn.SomethingNew(3)", "return self.fc(x) + self.other['a']")
+    assert [gap.reason for gap in found.gaps] == ["`torch.nn.SomethingNew` is not in the repository"]
+
+
+DELETED = {
+    "del self.extra": 36 + 3 * 72,
+    "del self.layers[2]": 36 + 2 * 72 + 36,
+    "del self.layers[1:]": 36 + 1 * 72 + 36,
+    "del self.layers[-2:]": 36 + 1 * 72 + 36,
+}
+
+
+@pytest.mark.parametrize("statement", DELETED)
+def test_what_is_deleted_is_no_part_any_more(statement: str) -> None:
+    found = net(
+        f"""
+        self.fc = nn.Linear(8, 4)
+        self.extra = nn.Linear(8, 4)
+        self.layers = nn.ModuleList([nn.Linear(8, 8) for _ in range(3)])
+        {statement}
+        """,
+        "return self.fc(x)",
+    )
+    assert (found.params, found.gaps) == (DELETED[statement], ())
+
+
+def test_what_is_deleted_at_an_index_that_nobody_knows_may_be_any_part() -> None:
+    found = net(
+        "self.layers = nn.ModuleList([nn.Linear(8, 8) for _ in range(3)])\ndel self.layers[input()]", "return x"
+    )
+    assert found.gaps
+
+
+def test_a_class_method_that_makes_the_network_is_followed() -> None:
+    found = one("""
+        class Net(nn.Module):
+            @classmethod
+            def from_preset(cls, name):
+                presets = {"small": {"width": 64}, "big": {"width": 256}}
+                return cls(**presets[name])
+
+            def __init__(self, width):
+                super().__init__()
+                self.a, self.b = nn.Linear(32, width), nn.Linear(width, 10)
+
+            def forward(self, x):
+                return self.b(self.a(x))
+
+        model = Net.from_preset("big")
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        """)
+    assert found.params == 32 * 256 + 256 + 256 * 10 + 10
+
+
+def test_an_argument_that_is_not_in_the_text_is_named() -> None:
+    found = one("""
+        import os
+        class Net(nn.Module):
+            def __init__(self, width):
+                super().__init__()
+                self.a = nn.Linear(32, width)
+
+            def forward(self, x):
+                return self.a(x)
+
+        model = Net(int(os.environ["WIDTH"]))
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        """)
+    assert "argument `width`" in found.gaps[0].reason
+
+
+def test_layers_of_einops_are_patterns_without_parameters() -> None:
+    found = one("""
+        from einops.layers.torch import Rearrange
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                cut = Rearrange("b c (h p) (w q) -> b (h w) (p q c)", p=4, q=4)
+                self.patches = nn.Sequential(cut, nn.Linear(48, 64))
+                self.head = nn.Linear(64, 10)
+
+            def forward(self, x):
+                return self.head(self.patches(x).mean(1))
+
+        model = Net()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        """)
+    assert (found.params, found.gaps) == (48 * 64 + 64 + 64 * 10 + 10, ())
