@@ -6,7 +6,7 @@ import itertools
 
 from analyzer.engine.events import Backward, Clear, Escape, Forward, Loop, Step
 from analyzer.engine.optim_events import OptimizerMade
-from analyzer.engine.program import Program
+from analyzer.engine.program import Program, functions
 from analyzer.engine.trace import Gap, Site
 from analyzer.findings import Severity
 from analyzer.fixes.edits import InsertStatement
@@ -146,10 +146,24 @@ def _backward_of(program: Program, step: Step, nest: tuple[Loop, ...]) -> Backwa
 
 def _gaps(program: Program, step: Step, nest: tuple[Loop, ...]) -> list[Gap]:
     """Unseen code inside the loop that is handed the optimizer or its modules could clear them."""
+    if not step.modules and _is_cleared_by_helper(program, step):
+        return [Gap.UNSEEN]
     mine = step.modules | ({step.optimizer} if step.optimizer is not None else frozenset())
     if any(event.objects & mine for event in program.within(Escape, nest)) or _is_measured(program, step, nest):
         return [Gap.UNSEEN]
     return []
+
+
+def _is_cleared_by_helper(program: Program, step: Step) -> bool:
+    """Whether, where it is not known what a step updates, a function of another file of the tree resets gradients and
+    steps nothing: a loss that is handed in may be that one."""
+    for path in program.project.naming("zero_grad", step.site.path):
+        unit = program.unit(path)
+        for function, _ in functions(unit) if unit is not None else ():
+            called = {name.rpartition(".")[2] for name, how in function.uses.items() if "()" in how}
+            if "zero_grad" in called and "step" not in called:
+                return True
+    return False
 
 
 def _is_measured(program: Program, step: Step, nest: tuple[Loop, ...]) -> bool:

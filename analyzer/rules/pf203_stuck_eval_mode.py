@@ -11,7 +11,7 @@ from analyzer.engine.values import ObjectId
 from analyzer.engine.words import words
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
-from analyzer.rules.modes import Timeline, before_loop, chain, over_batches, shared, sleeping
+from analyzer.rules.modes import Asleep, Timeline, before_loop, chain, over_batches, shared, sleeping
 from analyzer.syntax import ir
 from analyzer.syntax.scope import walk
 
@@ -74,7 +74,8 @@ class StuckEvalMode(Rule):
         for case in sleeping(timeline):
             if case.switch is None or not case.is_later or _is_put_back(program, case.switch.site):
                 continue
-            if any(shared(each, case.forward) and _asks_mode(program, each) for each in timeline.modes):
+            again = [each for each in timeline.modes if shared(each, case.forward) and each.is_eval == "no"]
+            if any(_asks_mode(program, each) or _takes_turns(each, case) for each in again):
                 continue
             loop = case.nest[-1].trace if case.nest else None
             report(
@@ -178,10 +179,19 @@ def _is_around(forward: Forward, part: ObjectId, switch: Mode) -> bool:
     return forward.module != part and part in forward.parts and bool(shared(forward, switch))
 
 
+def _takes_turns(switch: Mode, case: Asleep) -> bool:
+    """Whether the loop of the training steps switches the same network back as well, at least under a condition, and
+    puts it to sleep for a step of another one: ``critic.train()`` … ``critic.eval()`` in one iteration."""
+    assert case.switch is not None
+    loops = case.forward.loops
+    here = switch.loops[: len(loops)] == loops and case.switch.loops[: len(loops)] == loops
+    return here and switch.module == case.switch.module and switch.order < case.switch.order
+
+
 def _asks_mode(program: Program, switch: Mode) -> bool:
     """``if not net.training: net.train()``: training mode whatever it was before."""
     asked = (words(program).of(guard.site) for guard in switch.guards[-1:])
-    return switch.is_eval == "no" and any(".training" in each.split() for each in asked)
+    return any(".training" in each.split() for each in asked)
 
 
 def _is_put_back(program: Program, site: Site) -> bool:

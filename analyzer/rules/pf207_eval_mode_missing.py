@@ -8,11 +8,12 @@ from analyzer.engine.data_events import Restored
 from analyzer.engine.events import Escape, Forward, Loop, Mode
 from analyzer.engine.modes import called
 from analyzer.engine.plots import is_only_plotted
-from analyzer.engine.program import Program
+from analyzer.engine.program import Program, nest_key
 from analyzer.engine.trace import Gap, Site
 from analyzer.engine.values import ObjectId
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
+from analyzer.rules.iteration import extra_guards
 from analyzer.rules.modes import Timeline, before_loop, chain, over_batches, reported_at, shared
 from analyzer.syntax import ir
 from analyzer.syntax.scope import walk
@@ -55,8 +56,8 @@ class EvalModeMissing(Rule):
     for passes without gradients inside a training loop (teachers, targets, pseudo-labels); where the outputs are thrown
     away (recomputing the statistics of batch norm). A note where no layer is known that changes the results (instance
     norm and ``if self.training`` may not), and nothing in the program calls ``train()``, where pictures are drawn of
-    what comes out, where parts of the model are switched by themselves, and for a loss that minds the mode behind a
-    network that was switched.
+    what comes out, where parts of the model are switched by themselves or all of it under an option, and for a loss
+    that minds the mode behind a network that was switched.
 
     ## Fix safety
     Unsafe: the results of the evaluation change, which is the point, and a later training loop needs ``train()``.
@@ -185,9 +186,20 @@ def _severity(timeline: Timeline, forward: Forward) -> Severity | None:
 
 
 def _is_partly_asleep(timeline: Timeline, forward: Forward) -> bool:
-    """Whether parts of the model were put into evaluation mode by themselves: the others were left out on purpose."""
+    """Whether parts of the model were put into evaluation mode by themselves, so that the others were left out on
+    purpose, or all of it under a condition on the way to the evaluation, an option (``if args.eval_mode: net.eval()``).
+    """
     return any(
-        event.is_eval == "yes" and event.module in forward.parts and event.module != forward.module
+        event.is_eval == "yes"
+        and event.module in {forward.module, *forward.parts}
+        and (
+            event.module != forward.module
+            or (
+                extra_guards(event, forward)
+                and nest_key(event.loops) == nest_key(forward.loops[: len(event.loops)])
+                and event.order < forward.order
+            )
+        )
         for event in timeline.modes
     )
 
