@@ -1,4 +1,4 @@
-"""``python -m estimator.calibration trace | reserve | measure | page``."""
+"""``python -m estimator.calibration trace | reserve | sweep | measure | page``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from analyzer.errors import InputError
 from analyzer.toml import parse_toml
-from estimator.calibration import gpu
+from estimator.calibration import gpu, sweep
 from estimator.calibration.compare import PAGE, cases, page
 from estimator.calibration.variants import (
     CASES,
@@ -98,6 +98,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("trace", help="needs torch and transformers").add_argument("words", nargs="*")
     commands.add_parser("reserve", help="needs torch and transformers").add_argument("words", nargs="*")
+    commands.add_parser("sweep", help="needs torch and transformers").add_argument("words", nargs="*")
     measuring = commands.add_parser("measure", help="needs torch, transformers and a GPU with nothing else on it")
     measuring.add_argument("words", nargs="*", help="parts of a model's id, a variant's and an optimizer's name")
     measuring.add_argument("--records", type=Path, default=gpu.RECORDS, metavar="FILE", help="appended to")
@@ -111,6 +112,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
     if args.command == "trace":
         _trace(args.words)
+        return 0
+    if args.command == "sweep":
+        sweep.trace_all(args.words, cases())
         return 0
     if args.command == "reserve":
         _reserve(args.words)

@@ -10,6 +10,7 @@ from statistics import median
 from typing import Any
 
 from analyzer.toml import parse_toml
+from estimator.calibration import sweep
 from estimator.calibration.variants import CASES, DEPTHS, RANK, RESERVED, STEPS, TRACES, VARIANTS, Variant
 from estimator.memory import candidates
 from estimator.memory.setup import Setup
@@ -128,10 +129,10 @@ def _kept(setup: Setup) -> int:
     return sum(term.num_bytes for term in moment.terms if term.name in ("saved activations", "autocast weight copies"))
 
 
-def _setup(model: str, variant: Variant, layers: int, batch: int, seq: int) -> Setup:
+def _setup(model: str, variant: Variant, layers: int, batch: int, seq: int, optimizer: str = "adamw") -> Setup:
     words: dict[str, Any] = {
         "model": model, "task": "train", "micro_batch": batch, "seq_len": seq, "precision": variant.precision,
-        "optimizer": "adamw", "method": variant.method, "attention": variant.attention, "num_gpus": 1,
+        "optimizer": optimizer, "method": variant.method, "attention": variant.attention, "num_gpus": 1,
         "grad_checkpointing": variant.is_checkpointed,
     }  # fmt: skip
     if variant.method == "lora":
@@ -158,6 +159,7 @@ def page() -> str:
     lines.append("| --- | ---: | ---: | ---: | ---: | ---: |")
     lines += [_summary(name, [each for each in found if each.variant == name]) for name in _names(found)]
     lines += _reserves(traced_reserves())
+    lines += sweep.section(_setup)
     lines += _MEASURING.splitlines()
     lines += [
         "",

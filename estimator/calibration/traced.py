@@ -13,6 +13,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from estimator.calibration.kernels import install
 from estimator.calibration.live import Cuda, Live
 from estimator.calibration.variants import RANK, Variant
+from estimator.exact.trace import OPTIMIZERS, numbers
 from estimator.models.facts import find_model
 
 _NAMES = {
@@ -26,14 +27,16 @@ STEPS = 2
 
 
 def trace(
-    case: Mapping[str, Any], variant: Variant, layers: int, batch: int, seq: int, *, has_lists: bool = False
-) -> dict[str, int]:
+    case: Mapping[str, Any], variant: Variant, layers: int, batch: int, seq: int, *, has_lists: bool = False,
+    optimizer: str = "adamw",
+) -> dict[str, int]:  # fmt: skip
     """Bytes at the end of forward, the most during forward, backward and the optimizer step, and what the allocator
     reserved for all of it. `has_lists`: the optimizer works on lists of all parameters (foreach)."""
     with FakeTensorMode(allow_non_fake_inputs=True), Live() as live:
         model = built(case, variant, layers)
         trained = [each for each in model.parameters() if each.requires_grad]
-        optimizer = torch.optim.AdamW(trained, foreach=has_lists)
+        kind, settings = OPTIMIZERS[optimizer]
+        stepping = getattr(torch.optim, kind)(trained, foreach=has_lists, **settings)
         tokens = torch.zeros(batch, seq, dtype=torch.long)
         is_classifier = case["classes"][1].endswith("Classification")
         labels = tokens[:, 0].clone() if is_classifier else tokens
@@ -56,9 +59,10 @@ def trace(
             del loss
             found |= {"backward end": live.now, "backward": live.peak}
             live.peak = live.now
-            optimizer.step()
+            with numbers():
+                stepping.step()
             found["optimizer step"] = live.peak
-            optimizer.zero_grad()
+            stepping.zero_grad()
         found["reserved"] = live.cache.reserved
     return found
 

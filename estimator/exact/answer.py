@@ -134,6 +134,5 @@ def _remarks(run: RunConfig, *, has_cards: bool, is_own: bool) -> Iterator[str]:
 
 
 def _interval(must: int, size: int, factors: tuple[float, float, float]) -> Interval:
-    low, point, high = (int(size * factor) for factor in factors)
-    floor = min(must, low)
-    return Interval(floor, low, max(point, low), max(high, point))
+    low, point, high = (max(int(size * factor), must) for factor in factors)
+    return Interval(must, low, max(point, low), max(high, point))

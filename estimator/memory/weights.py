@@ -191,7 +191,8 @@ def matrices(setup: Setup) -> list[tuple[int, int, int]]:
 
 
 def step_temporaries(setup: Setup) -> Term:
-    """What the step allocates beside the state: foreach kernels make one list as large as the parameters."""
+    """What the step allocates beside the state: foreach kernels make one list as large as the parameters (Adagrad's, of
+    roots and of scaled gradients, two)."""
     name = "optimizer temporaries"
     if setup.offload in ("optimizer", "both") or setup.steps_in_backward:
         return Term(name, 0, 0, "one tensor at a time", "optimizer loop")
@@ -204,17 +205,21 @@ def step_temporaries(setup: Setup) -> Term:
         return Term(name, total, 0, "fp32 gradients of this rank's partition", "DeepSpeed ZeRO step")
     if not setup.has_foreach_step:
         return Term(name, 0, 0, "a fused step updates in place", "torch.optim fused kernels")
-    total = int(setup.trainable_params * setup.trained_bytes / state_sharding(setup))
-    return Term(name, total, 0, "one list of the parameters' size", "torch.optim foreach kernels")
+    lists, formula = (2, "two lists of the parameters' size") if setup.optimizer == "adagrad" else (
+        1, "one list of the parameters' size")  # fmt: skip
+    total = int(lists * setup.trainable_params * setup.trained_bytes / state_sharding(setup))
+    return Term(name, total, 0, formula, "torch.optim foreach kernels")
 
 
 def _largest_copies(setup: Setup) -> tuple[float, str]:
     """Bytes per number of the largest parameter while it is stepped. Adafactor squares an fp32 gradient and scales the
     update, and casts 16-bit gradients and weights before; Muon orthogonalises in bf16, in two tensors, beside its
-    update; other loops make one tensor (Adam's denominator)."""
+    update; torch's Adam divides the root of its second moment into a new tensor; other loops make one."""
     if setup.optimizer == "adafactor":
         return (8.0, "two fp32 copies of the largest parameter") if setup.trained_bytes == 4 else (
             16.0, "four fp32 copies of the largest parameter")  # fmt: skip
     if setup.optimizer == "muon":
         return 4.0 + setup.trained_bytes, "update and two bf16 copies of the largest parameter"
+    if setup.steps_alone and setup.optimizer.startswith("adam"):
+        return 2 * setup.weight_bytes, "two copies of the largest parameter"
     return setup.weight_bytes, "one copy of the largest parameter"

@@ -31,3 +31,19 @@ def test_what_a_layer_keeps_is_counted(variant: str) -> None:
     assert found
     assert median(abs(kept) for kept, _ in found) < 0.06
     assert median(abs(peak) for _, peak in found) < 0.06  # of few layers: the logits that the page's intro names
+
+
+def test_the_whole_peak_of_other_sizes_and_optimizers_is_counted() -> None:
+    """Of the optimizers whose traced step is the one that is counted: at every size, on lists and tensor by tensor."""
+    from estimator.calibration import compare, sweep
+
+    variants = {variant.name: variant for variant in VARIANTS}
+    found: dict[str, list[float]] = {}
+    for point, peak in sweep.traced():
+        words = (point.model, variants[point.variant], sweep.plan()["layers"], point.batch, point.seq, point.optimizer)
+        off = sweep.computed(compare._setup(*words), point.step) / peak - 1
+        found.setdefault(f"{point.optimizer}, {point.step}", []).append(off)
+    assert {point.cells for point, _ in sweep.traced()} == {point.cells for point in sweep.points()}
+    for name in ("adamw, lists", "adamw, one by one", "adagrad, lists", "adagrad, one by one", "rmsprop, lists"):
+        assert median(map(abs, found[name])) < 0.03, name
+        assert max(map(abs, found[name])) < 0.16, name

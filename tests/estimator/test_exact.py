@@ -13,7 +13,7 @@ import pytest
 
 from analyzer.errors import InputError
 from estimator.exact.answer import estimate_exactly
-from estimator.exact.trace import _NAMES
+from estimator.exact.trace import _NAMES, OPTIMIZERS
 from estimator.runconfig import RunConfig
 from estimator.sourced import Origin
 
@@ -119,6 +119,19 @@ def test_what_cannot_be_traced_is_said(
     monkeypatch.setattr(sys, "path", [str(folder), *sys.path])
     with pytest.raises(InputError, match=message):
         estimate_exactly(name, RunConfig.from_document(words, Origin("test")))
+
+
+@pytest.mark.parametrize("optimizer", [*OPTIMIZERS])
+def test_every_optimizer_that_is_offered_can_be_traced(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, optimizer: str
+) -> None:
+    """Adafactor's asks tensors for their numbers, which have none here."""
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(sys, "path", [str(folder), *sys.path])
+    result = estimate_exactly("zoo:net", RunConfig.from_document({"optimizer": optimizer}, Origin("test")))
+    copies = {"adamw": 2, "sgd": 0, "sgd-momentum": 1, "adagrad": 1, "rmsprop": 1, "adafactor": 0}[optimizer]
+    assert result.allocated is not None
+    assert result.allocated.floor == pytest.approx(4 * (2 + copies) * PARAMS, rel=0.01)  # the moments' rows and columns
 
 
 def test_an_example_input_of_the_factory_is_used(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
