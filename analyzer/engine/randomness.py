@@ -225,12 +225,24 @@ def is_right_before_order(program: Program, seed: Site, stream: str, *, of_any: 
             if not isinstance(node, ir.Evaluate) or node.value.at != seed.at or not isinstance(node.value, ir.Call):
                 continue
             given = [arg.value for arg in node.value.args]
-            is_written = all(isinstance(each, ir.Constant) or _is_parameter(program, seed, each) for each in given)
+            is_written = all(_is_constant(unit, each) or _is_parameter(program, seed, each) for each in given)
             after = walk(block[index + 1 : index + 1 + (_MORE_STATEMENTS if of_any else _FEW_STATEMENTS)], False)
             orders = (part for part in after if isinstance(part, ir.Call) and part.at in draws)
             named = ((dotted(part.callee) or "").rpartition(".")[2] for part in orders)
             return is_written and any(of_any or name in _ORDERS for name in named)
     return False
+
+
+def _is_constant(unit: ir.Unit | None, value: ir.Expr) -> bool:
+    """Whether a number is written down, here or under a name that the file gives to it and to nothing else."""
+    if not isinstance(value, ir.Name) or unit is None:
+        return isinstance(value, ir.Constant)
+    bound = [
+        node.value
+        for node in walk(unit.body, True)
+        if isinstance(node, ir.Assign) and any(dotted(target) == value.id for target in node.targets)
+    ]
+    return bool(bound) and all(isinstance(each, ir.Constant) for each in bound)
 
 
 def _is_parameter(program: Program, site: Site, value: ir.Expr) -> bool:
