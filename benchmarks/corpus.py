@@ -169,7 +169,7 @@ def _fresh(known: Sequence[Label]) -> list[str]:
         "anything was repaired with what the round taught; each round ran with the repairs of those before it. This,",
         "and not the table above, is what a repository that we have not seen may expect. Findings of one repository",
         "are often of one kind, right or wrong: the share without the repository that has most of them stands beside.",
-        "Rounds from 51 on were read for the rules from PF211 on alone.",
+        "Rounds 51 to 79 were read for the rules from PF211 on alone, later ones for those before it.",
         "",
         "| round | repositories | findings | confirmed | share | without the largest | all right, of those with any |",
         "| ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
