@@ -21,7 +21,7 @@ from analyzer.engine.loading import (
 )
 from analyzer.engine.own_ways import methods
 from analyzer.engine.program import Program
-from analyzer.engine.trace import Gap, Site, Trace
+from analyzer.engine.trace import Gap, Site, Trace, start
 from analyzer.engine.values import Class, Ref, Unknown, Value
 from analyzer.engine.words import words
 from analyzer.findings import Severity
@@ -63,6 +63,8 @@ class TrainingDataNotShuffled(Rule):
     train_loader = DataLoader(train_set, batch_size=64, shuffle=True)
     ```
 
+    A function or a class that takes `shuffle` and makes its loader without it is told as well.
+
     ## When it stays quiet
     For loaders that only evaluate; for iterable datasets and samplers of one's own; where code shuffles the data,
     draws indices or splits at random; for data made of random numbers; where the dataset was not read, the order may
@@ -80,13 +82,14 @@ class TrainingDataNotShuffled(Rule):
     since = "0.1"
 
     def check(self, program: Program, report: Report) -> None:
-        """A loader that trains on an indexed dataset in the order it is stored."""
+        """A loader that trains on an indexed dataset in the order it is stored, or that is never told to shuffle."""
         known = loading(program)
+        told = _report_ignored(program, report, known)
         mixers: frozenset[str] | None = None
         for made in known.made.values():
             training = known.training(made)
             why = _in_order(known, made) if training is not None and not made.has_more else None
-            if why is None or training is None or not _is_trained(program, training):
+            if why is None or training is None or not _is_trained(program, training) or made.site in told:
                 continue
             kind = "map" if loads_graphs(program, made) else dataset_kind(program, made.argument("dataset"))
             is_taken = known.is_handed_over(made, but_by=_KEEPERS) and made.loader not in known.fitted
@@ -115,6 +118,55 @@ class TrainingDataNotShuffled(Rule):
                     Gap.CONVENTION if certain or is_unread else Gap.UNSEEN,
                 ],
             )
+
+
+def _report_ignored(program: Program, report: Report, known: Loading) -> frozenset[Site]:
+    """A function, or a class, takes `shuffle` and makes loaders without it: whatever is asked for, the order stays."""
+    told: set[Site] = set()
+    for made in known.made.values():
+        is_plain = not made.has_more and is_absent(sampler_of(program, made)) and made.argument("shuffle") is None
+        taken = _ignored(program, made) if is_plain and made.site not in told else None
+        if taken is None or dataset_kind(program, made.argument("dataset")) == "iterable":
+            continue
+        told.add(made.site)
+        report(
+            made.site,
+            "`shuffle` is asked for here and never used: this loader {does keep} the order of the data whatever the "
+            "caller says. Pass it on.",
+            because=[start(taken, "`shuffle` is taken here"), made.trace],
+            gaps=[Gap.CONVENTION],
+        )
+    return frozenset(told)
+
+
+def _ignored(program: Program, made: LoaderMade) -> Site | None:
+    """Where the function around a loader, or the constructor of its class, takes a `shuffle` that nothing reads."""
+    path, function = made.site.path, program.function_around(made.site)
+    unit = program.unit(path)
+    if function is None or unit is None:
+        return None
+    taken = next((param for param in function.params if param.name == "shuffle"), None)
+    if taken is not None:
+        return Site(path, taken.at) if not _is_named(function.body) else None
+    owner = next((node for node in unit.body if isinstance(node, ir.ClassDef) and function in node.body), None)
+    inits = [node for node in owner.body if isinstance(node, ir.FunctionDef)] if owner is not None else []
+    init = next((node for node in inits if node.name == "__init__"), None)
+    taken = next((param for param in init.params if param.name == "shuffle"), None) if init is not None else None
+    if taken is None or init is None or owner is None or owner.bases:
+        return None  # a base class may read it
+    kept = [node for node in init.body if isinstance(node, ir.Assign) and node.value is not None and _is_kept(node)]
+    read = sum(1 for node in walk(owner.body, True) if isinstance(node, ir.Attribute) and node.attr == "shuffle")
+    return Site(path, taken.at) if len(kept) == 1 and read == 1 else None
+
+
+def _is_named(body: ir.Block) -> bool:
+    return any(isinstance(node, ir.Name) and node.id == "shuffle" for node in walk(body, True))
+
+
+def _is_kept(node: ir.Assign) -> bool:
+    """``self.shuffle = shuffle``."""
+    is_it = isinstance(node.value, ir.Name) and node.value.id == "shuffle"
+    return is_it and dotted(node.targets[0]) == "self.shuffle"
 
 
 def _is_unread_set(program: Program, made: LoaderMade) -> bool:

@@ -85,7 +85,7 @@ class CheckpointMapLocation(Rule):
             return
         found = _onto_old_device(program, reads, is_distributed=many is not None)
         for together in found.values():
-            if why is None and not any(_is_callers(program, *pair) for pair in together):
+            if why is None and not any(_is_callers(program, read) for read, _ in together):
                 continue
             if not are_saved_from_host(program, but_optimizers=not _resumes(program, together)):
                 _report(program, report, why, together)
@@ -110,11 +110,10 @@ def _onto_old_device(
     return found
 
 
-def _is_callers(program: Program, read: Read, use: Restored) -> bool:
-    """Whether a function that nothing in the tree calls restores what it is given: its callers choose the device."""
-    obj = program.objects[use.into] if use.into is not None else None
+def _is_callers(program: Program, read: Read) -> bool:
+    """Whether a function that nothing in the tree calls restores something: its callers choose the device."""
     is_entry = bool(read.calls) and read.calls[0] in program.entries
-    return is_entry and obj is not None and obj.born == "argument" and not program.names_entry(read, _ANYTHING)
+    return is_entry and not program.names_entry(read, _ANYTHING)
 
 
 def _report(

@@ -90,7 +90,7 @@ def was_saved_here(program: Program, read: Read) -> bool:
     if _follows_training(program, read):
         return True
     earlier = itertools.takewhile(lambda event: event is not read, program.events)
-    is_local = name.isidentifier() and _is_local(program, read.site, name)  # elsewhere it is another file
+    is_local = any(_is_local(program, read.site, each) for each in name.split())  # elsewhere it is another file
     literals = _literals(program, read.site, read.file_at)
     return any(
         (

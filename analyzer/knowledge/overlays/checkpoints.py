@@ -50,7 +50,11 @@ def device_asked(machine: Calls, args: Args, at: int, state: State, result: Valu
 def device_made(machine: Calls, args: Args, at: int, state: State, result: Value) -> None:
     """``torch.device(args.device)``."""
     value = args.at(0, "device") or args.at(0, "type")
-    if value is not None and not all(isinstance(case, Const) for case in value.cases):
+    if value is None:
+        return
+    names = {case.value for case in value.cases if isinstance(case, Const)}
+    is_choice = "cpu" in names and len(names) > 1  # ``"cuda" if args.cuda else "cpu"``
+    if is_choice or not all(isinstance(case, Const) for case in value.cases):
         device_asked(machine, args, at, state, result)
 
 
