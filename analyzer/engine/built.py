@@ -71,6 +71,7 @@ def building(machine: Machine, cls: Class, ref: Ref, args: Args, state: State) -
         yield
     finally:
         machine.under_construction.pop()
+        machine.as_built[ref.obj] = dict(state.fields(ref.obj))
 
 
 def held_by(machine: Machine, given: tuple[Value, ...], state: State) -> dict[ObjectId, tuple[tuple[str, Value], ...]]:

@@ -163,6 +163,7 @@ class Machine(ABC):
         self.given_names: dict[str, Value] = {}
         """Values that a call gave to a name of a library (``absl.flags.FLAGS.batch_size``)."""
         self.makers: dict[ObjectId, list[MadeBy]] = {}
+        self.as_built: dict[ObjectId, dict[str, Value]] = {}
         self.under_construction: list[ObjectId] = []
         self.frozen_under: dict[Site, tuple[Guard, ...]] = {}
         """Where parameters were frozen, and under which conditions."""

@@ -127,8 +127,30 @@ class Bridge:
         made = self._by_maker(obj, depth)
         if not isinstance(made, Instance) or made.cls.node is not built.cls.node:
             made = self._tried(lambda: self._constructed(built, depth))
+            self._replaced(obj, made, built, depth)
         self._made[obj] = made
         return made
+
+    def _replaced(self, obj: engine.ObjectId, made: object, around: Built, depth: int) -> None:
+        """Parts that are set after the constructor (``model.fc = nn.Linear(512, 10)``), by what the script leaves."""
+        if not isinstance(made, Instance):
+            return
+        self._made[obj] = made  # what is set may ask the part that it replaces (``model.fc.in_features``)
+        before = self.program.as_built.get(obj, {})
+        for name, value in self._state.fields(obj):
+            known = before.get(name)
+            if value == known or not (self._holds_module(value) or (known is not None and self._holds_module(known))):
+                continue
+            part = self.value(value, around, depth + 1)
+            if isinstance(part, Missing):
+                made.gaps.append(Missing(f"`{name}`, which is set later: {part.reason}", part.path, part.at))
+            else:
+                self.machine.set(made, name, part)
+
+    def _holds_module(self, value: engine.Value) -> bool:
+        return any(
+            isinstance(case, engine.Ref) and self.program.objects[case.obj].kind == "Module" for case in value.cases
+        )
 
     def _constructed(self, built: Built, depth: int) -> object:
         cls = self.class_of(built.cls)
@@ -202,20 +224,29 @@ class Bridge:
             return case.value
         if isinstance(case, engine.Tuple):
             return tuple(self.value(each, built, depth + 1) for each in case.items)
-        if isinstance(case, engine.External):
-            return External(case.name)
-        if isinstance(case, engine.Class):
-            return self.class_of(case)
-        if isinstance(case, engine.Func):
-            return self._function(case)
+        if isinstance(case, (engine.External, engine.Class, engine.Func)):
+            return self._named_thing(case)
         if isinstance(case, engine.Partial):
             args = tuple(self.value(each, built, depth + 1) for each in case.args)
             keywords = {name: self.value(each, built, depth + 1) for name, each in case.keywords}
             return Partial(self.value(case.func, built, depth + 1), args, keywords)
         if isinstance(case, engine.Ref):
             return self._object(case, built, depth)
+        if isinstance(case, engine.Method) and (found := self._of_part(case, built, depth)) is not None:
+            return found
         reason = case.reason if isinstance(case, engine.Unknown) else ""
         return Missing(reason or "it is computed when the program runs", *self._place(case))
+
+    def _named_thing(self, case: engine.External | engine.Class | engine.Func) -> object:
+        if isinstance(case, engine.External):
+            return External(case.name)
+        return self.class_of(case) if isinstance(case, engine.Class) else self._function(case)
+
+    def _of_part(self, case: engine.Method, built: Built, depth: int) -> object:
+        """An attribute of a module that is built: a part, or a number (``model.fc.in_features``); else None."""
+        owner = self.value(case.receiver, built, depth + 1)
+        found = self._tried(lambda: self.machine.get(owner, case.name)) if isinstance(owner, Instance) else None
+        return found if isinstance(found, (int, Instance)) else None
 
     def _place(self, given: engine.Value) -> tuple[str, int]:
         """Where a value was first seen."""
@@ -272,6 +303,7 @@ class Bridge:
             if keywords.pop(UNPACKED, None) is None:
                 home = Globals("", (), self.machine.world)
                 made = self.machine.call(External(name), given, keywords, Frame(home))
+                self._replaced(number, made, around, depth)
             else:
                 made = Missing(f"what `{name.rpartition('.')[2]}` is given is not all in the text")
         self._made[number] = made

@@ -633,3 +633,58 @@ def test_layers_of_einops_are_patterns_without_parameters() -> None:
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         """)
     assert (found.params, found.gaps) == (48 * 64 + 64 + 64 * 10 + 10, ())
+
+
+LATER = {
+    "model.fc = nn.Linear(16, 10)": 48 * 16 + 16 + 16 * 10 + 10,
+    "model.fc = nn.Linear(model.fc.in_features, 10)": 48 * 16 + 16 + 16 * 10 + 10,
+    "model.fc = nn.Identity()": 48 * 16 + 16,
+    "model.more = nn.Linear(4, 4)": 48 * 16 + 16 + 16 * 1000 + 1000 + 20,
+    "model.name = 'mine'": 48 * 16 + 16 + 16 * 1000 + 1000,
+}
+
+
+@pytest.mark.parametrize("statement", LATER)
+def test_a_part_that_is_set_after_the_constructor_is_the_one_that_counts(statement: str) -> None:
+    found = one(f"""
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.a, self.fc = nn.Linear(48, 16), nn.Linear(16, 1000)
+
+            def forward(self, x):
+                return self.fc(self.a(x))
+
+        model = Net()
+        {statement}
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        """)
+    assert (found.params, found.gaps) == (LATER[statement], ())
+
+
+def test_the_head_of_a_torchvision_classifier_is_replaced_where_the_script_does_it() -> None:
+    found = one("""
+        from torchvision.models import resnet18
+        model = resnet18()
+        model.fc = nn.Linear(model.fc.in_features, 10)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        """)
+    assert (found.params, found.gaps) == (11_689_512 - 512 * 1000 - 1000 + 512 * 10 + 10, ())
+
+
+def test_a_part_that_is_set_later_to_what_nobody_knows_makes_the_count_a_part() -> None:
+    found = one("""
+        import os
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.a = nn.Linear(48, 16)
+
+            def forward(self, x):
+                return self.a(x)
+
+        model = Net()
+        model.a = nn.Linear(48, int(os.environ["WIDTH"]))
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        """)
+    assert found.gaps
