@@ -64,6 +64,12 @@ class MissingSetEpoch(Rule):
                     _report(program, report, known, made, sampler)
 
 
+def _trains_in(program: Program, event: LoaderIterated, epochs: Loop) -> bool:
+    """Whether a backward pass was seen in the rounds of a loop."""
+    nest = event.loops[: event.loops.index(epochs) + 1] if epochs in event.loops else event.loops
+    return any(True for _ in program.within(Backward, nest)) or not any(True for _ in program.of(Backward))
+
+
 def _shuffles(known: Loading, sampler: ObjectId) -> bool:
     if known.program.objects[sampler].name not in DISTRIBUTED_SAMPLERS:
         return False
@@ -83,6 +89,8 @@ def _report(program: Program, report: Report, known: Loading, made: LoaderMade, 
         if trained and isinstance(event, LoaderIterated) and event.site not in trained:
             continue  # a look at a few pictures before the training
         epochs = _epochs(program, sampler, loops)
+        if epochs is not None and isinstance(event, LoaderIterated) and not _trains_in(program, event, epochs):
+            continue
         if epochs is None or (training is None and isinstance(event, LoaderIterated)):
             continue
         place = Site(epochs.site.path, epochs.site.at + 1) if epochs.kind != "framework" else epochs.site
