@@ -74,6 +74,8 @@ class Calls(Forwards):
         return Method(ref, callee.name, trace=ref.trace)
 
     def arguments(self, expr: ir.Call, state: State) -> Args:
+        if not expr.args:
+            return Args()
         positional: list[Value] = []
         nodes: list[ir.Expr | None] = []
         keywords: dict[str, Value] = {}

@@ -11,7 +11,21 @@ from analyzer.engine.replay import replayed
 from analyzer.engine.rows import Rows
 from analyzer.engine.state import FALSE, GRAD_OFF, State
 from analyzer.engine.trace import Gap, Site, Trace, start
-from analyzer.engine.values import Device, Func, Ref, Scalar, Tensor, Tri, Tuple, Unknown, Value, limited, union
+from analyzer.engine.values import (
+    Activation,
+    Device,
+    Func,
+    Ref,
+    Scalar,
+    Shape,
+    Tensor,
+    Tri,
+    Tuple,
+    Unknown,
+    Value,
+    limited,
+    union,
+)
 from analyzer.records import replace
 from analyzer.syntax import ir
 
@@ -125,17 +139,17 @@ class Forwards(Rows):
         if row.effect == "sequential":
             return self.through_layers(ref, args, at, state)
         if row.graph == "parameters":
-            result = self.parametrised(ref, args, at, state, is_opaque=not obj.name.startswith("torch.nn."))
             head = self.replaced_head(ref, state) if obj.name.startswith(_WITH_HEAD) else None
             if head is not None:
+                result = self.parametrised(ref, args, at, state, is_opaque=True)
                 last = self.call(head, Args((replace(result, is_opaque=False),)), at, state)
                 known = [case.activation for case in last.cases if isinstance(case, Tensor)]
                 return replace(result, is_opaque=False, activation=known[0] if len(known) == 1 else None)
-            return replace(
-                result,
+            return self.parametrised(
+                ref, args, at, state, is_opaque=not obj.name.startswith("torch.nn."),
                 activation=self.activation_of(row, args.all(), args, at, state),
                 shape=shapes.of_layer(obj.name, dict(obj.arguments)),
-            )
+            )  # fmt: skip
         shape = self.shape_after(obj.name, args, args.all(), state)
         numbers = self.sized(obj.name, self.tensor_result(row, args.all(), at, state, args), args.all(), at, state)
         numbers = shapes.shaped(numbers, shape)
@@ -171,7 +185,11 @@ class Forwards(Rows):
         finally:
             self.forwards -= 1
 
-    def parametrised(self, ref: Ref, args: Args, at: int, state: State, is_opaque: bool) -> Tensor:
+    def parametrised(
+        self, ref: Ref, args: Args, at: int, state: State, is_opaque: bool, *,
+        activation: Activation | None = None, shape: Shape = "",
+    ) -> Tensor:  # fmt: skip
+        """What a module with parameters gives."""
         incoming = [case for arg in args.all() for case in self.deep(arg, state) if isinstance(case, (Tensor, Unknown))]
         off, is_frozen = state.flag(*GRAD_OFF), state.flag(ref.obj, frozen.FLAG)
         graph: Tri = "no" if off else "maybe" if off is None or is_frozen is None else "yes"
@@ -191,7 +209,9 @@ class Forwards(Rows):
             graph,
             limited(roots) if graph != "no" else frozenset(),
             via,
+            activation,
             is_opaque=is_opaque,
+            shape=shape,
             device=device,
             trace=trace,
             is_synthetic=are_synthetic(incoming),

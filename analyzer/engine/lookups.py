@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from analyzer.engine import outputs, shapes
 from analyzer.engine.machine import CONTAINERS, Args, unseen
 from analyzer.engine.optim_events import GradientRead
@@ -51,6 +53,12 @@ _PAIR = ("values", "indices")
 """The fields of what ``tensor.max(dim)`` gives."""
 
 
+@lru_cache(maxsize=8192)
+def external(name: str, attr: str) -> External:
+    """An attribute of a module or class outside the tree."""
+    return External(public_name(f"{name}.{attr}"))
+
+
 class Lookups(Uses):
     """Find what a name, an attribute or an index means."""
 
@@ -85,8 +93,11 @@ class Lookups(Uses):
 
     def attribute_of(self, case: Value, attr: str, at: int, state: State) -> Value:
         if isinstance(case, External):
-            dotted = public_name(f"{case.name}.{attr}")
-            return self.given_names.get(dotted) or External(dotted, trace=case.trace)
+            if self.given_names:
+                dotted = public_name(f"{case.name}.{attr}")
+                return self.given_names.get(dotted) or External(dotted, trace=case.trace)
+            known = external(case.name, attr)
+            return known if case.trace is None else replace(known, trace=case.trace)
         if isinstance(case, PyModule):
             if attr == "__dict__":
                 return case

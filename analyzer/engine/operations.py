@@ -18,6 +18,7 @@ from analyzer.engine.values import (
     Scalar,
     Tensor,
     Tuple,
+    Union,
     Unknown,
     Value,
     const,
@@ -87,7 +88,9 @@ class Operations(Lookups):
             return stretched(op, left if is_length(left) else right)
         if op == "%" and is_counted(left) and is_counted(right):
             return Scalar("cycle")
-        return union(self.reckoned(self.mixed(op, one, two, at), at) for one in left.cases for two in right.cases)
+        if type(left) is not Union and type(right) is not Union:
+            return self.reckoned(self.mixed(op, left, right, at), at)
+        return union([self.reckoned(self.mixed(op, one, two, at), at) for one in left.cases for two in right.cases])
 
     def reckoned(self, value: Value, at: int) -> Value:
         """An unknown that came out of arithmetic begins there: it is no longer the number that went in."""

@@ -296,6 +296,8 @@ class Rows(Effects):
             return both
         if isinstance(value, Tensor):
             batch = any(isinstance(case, Tensor) and case.is_batch for case in incoming)
+            if value.activation is activation and value.is_batch is batch:
+                return value
             return replace(value, activation=activation, is_batch=batch)
         return Tensor("maybe", roots_of(value), activation=activation, trace=value.trace)
 

@@ -57,12 +57,12 @@ class Asked:
         if known is not value and known != value:
             self.mixed[obj, name] = None
 
-    def absorb(self, inner: Asked, made: Collection[object]) -> None:
+    def absorb(self, inner: Asked, made: set[object]) -> None:
         """What a loop inside asked for was asked in the pass around it too, of what the pass had not `made` before."""
-        self.absent.update(place for place in inner.absent if place[0] not in made)
+        self.absent.update([place for place in inner.absent if place[0] not in made] if made else inner.absent)
         self.everywhere |= inner.everywhere
         self.read |= inner.read
-        self.whole.update(obj for obj in inner.whole if obj not in made)
+        self.whole |= inner.whole - made if made else inner.whole
         for (obj, name), value in inner.mixed.items():
             if value is None:
                 self.mixed[obj, name] = None
