@@ -35,11 +35,8 @@ class Words:
 @lru_cache(maxsize=16)
 def _numbered(unit: ir.Unit) -> dict[int, ir.Expr | ir.Stmt]:
     """The nodes of a file by number."""
-    known: dict[int, ir.Expr | ir.Stmt] = {}
-    for node in every(unit):
-        if isinstance(node, (ir.Expr, ir.Stmt)):
-            known.setdefault(node.at, node)  # a part may share the number of its whole, which comes first
-    return known
+    nodes = reversed(every(unit))  # a part may share the number of its whole, which comes first
+    return {node.at: node for node in nodes if isinstance(node, (ir.Expr, ir.Stmt))}
 
 
 def spelled(node: ir.Expr) -> str:

@@ -13,7 +13,7 @@ from analyzer.engine.words import spelled, words
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
 from analyzer.syntax import ir
-from analyzer.syntax.scope import dotted, target_names, walk
+from analyzer.syntax.scope import dotted, of_type, target_names, walk
 
 _WRITTEN_DOWN = re.compile(
     r"(torch\.)?(tensor|as_tensor|FloatTensor|LongTensor)\((?=.*\d)[\s\d.,eE+\-\[\]()]*(, *dtype=[\w.]+)?\)"
@@ -296,7 +296,7 @@ def _is_of_outer(program: Program, transfer: Transfer) -> bool:
 def _is_given_to_lambda(program: Program, transfer: Transfer, name: str) -> bool:
     """Whether the array is the argument of a ``lambda`` around: another one in each call."""
     unit = program.unit(transfer.made_at.path)
-    around = (node for node in walk(unit.body, True) if isinstance(node, ir.Lambda)) if unit is not None else ()
+    around = of_type(unit, ir.Lambda)
     return any(
         any(param.name == name for param in each.params)
         and any(getattr(part, "at", None) == transfer.made_at.at for part in walk((each,), True))

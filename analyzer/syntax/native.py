@@ -12,7 +12,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from analyzer.syntax import ir
 from analyzer.syntax.scope import Names
@@ -24,6 +24,13 @@ _OPS: dict[type, str] = {
     ast.GtE: ">=", ast.In: "in", ast.NotIn: "not in", ast.Is: "is", ast.IsNot: "is not", ast.Not: "not",
     ast.USub: "-", ast.UAdd: "+", ast.Invert: "~",
 }  # fmt: skip
+
+
+class Inside(NamedTuple):
+    """A node inside an f-string, whose place Python does not always tell right before 3.12."""
+
+    node: ast.expr
+    string: ast.JoinedStr
 
 
 def lowered(source: bytes, path: str) -> ir.Unit | None:
@@ -254,7 +261,8 @@ class _Lowering:
             elif isinstance(part, ast.FormattedValue):
                 parts.append(self.expr(part.value))
         if sys.version_info < (3, 12):  # places inside an f-string are not sure there
-            self.nodes[at + 1 :] = [None] * (len(self.nodes) - at - 1)
+            inner = self.nodes[at + 1 :]
+            self.nodes[at + 1 :] = [Inside(each, node) if isinstance(each, ast.expr) else None for each in inner]
         return ir.Joined(at, tuple(parts))
 
     def tuple_(self, node: ast.Tuple, at: int) -> ir.Expr:

@@ -35,6 +35,8 @@ class Places:
     def span(self, path: str, at: int) -> Span | None:
         """The span of a node, where it is sure."""
         node = self._nodes[at]
+        if isinstance(node, native.Inside):
+            node = node.node if self._is_found(node) else None
         if node is None or isinstance(node, _UNSURE):
             return None
         start = self._position(node.lineno, node.col_offset)
@@ -52,13 +54,39 @@ class Places:
     def text(self, at: int) -> str | None:
         """The source of a node without parentheses around it, where its span is sure; lines end in a line feed."""
         span = self.span("", at)
-        if span is None:
-            return None
-        first, last = span.start, span.end
+        return None if span is None else self._between(span.start, span.end)
+
+    def _between(self, first: Position, last: Position) -> str:
         lines = self._lines[first.line - 1 : last.line]
         lines[-1] = lines[-1][: last.column]
         lines[0] = lines[0][first.column :]
         return "\n".join(lines)
+
+    def _is_found(self, inside: native.Inside) -> bool:
+        """Whether a node of an f-string stands where Python says: its text is there, and nowhere else in the string, or
+        nowhere else behind a brace."""
+        node, string = inside
+        if isinstance(node, _UNSURE):
+            return False
+        try:
+            first, last = self._ends(string)
+            start, end = self._ends(node)
+            text = self._between(start, end)
+            read = ast.parse(f"({text})", mode="eval").body
+        except (IndexError, SyntaxError, ValueError, RecursionError, MemoryError):
+            return False
+        is_within = (first.line, first.column) <= (start.line, start.column) and (
+            (end.line, end.column) <= (last.line, last.column)
+        )
+        if not is_within or ast.dump(read) != ast.dump(node):
+            return False
+        whole = self._between(first, last)
+        is_field = self._between(first, start).rstrip().endswith("{")
+        return whole.count(text) == 1 or (is_field and len(re.findall(r"\{\s*" + re.escape(text), whole)) == 1)
+
+    def _ends(self, node: ast.expr) -> tuple[Position, Position]:
+        end_line, end = node.end_lineno or node.lineno, node.end_col_offset or node.col_offset
+        return self._position(node.lineno, node.col_offset), self._position(end_line, end)
 
     def call(self, at: int) -> ast.Call | None:
         """The call of a number, where it is one."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from pathlib import Path
 
@@ -137,6 +138,27 @@ def test_a_function_knows_where_it_ends() -> None:
     outer, inner = sorted(of_type(unit, ir.FunctionDef), key=lambda node: node.at)
     assert [unit.body[1], unit.body[2].at] == [outer, outer.last + 1]
     assert inner.last == max(getattr(node, "at", 0) for node in walk((inner,), into_functions=True))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("print(f'{a} loss {loss.item():.2f}, {b!r}')", "loss.item()"),
+        ("x = ('é', f'''1\n{ loss . item() } 2''')", "loss . item()"),
+        ("print(f'{a} {loss.item()}' f' {b}')", "loss.item()"),
+        ("print(f'{loss.item()} {loss.item()}')", None),  # Python before 3.12 finds the first for both
+        ("print(f'loss.item() {loss.item()}')", "loss.item()"),
+        ("print(f'{{loss.item()}} {loss.item()}')", None),
+    ],
+)
+def test_text_inside_an_f_string_is_known_where_it_is_sure(text: str, expected: str | None) -> None:
+    unit, known = both(text.encode())[1], places(text.encode())
+    assert known is not None
+    read = next(node for node in of_type(unit, ir.Call) if isinstance(node.callee, ir.Attribute))
+    wanted = {expected} if sys.version_info < (3, 12) or expected else {"loss.item()"}
+    assert known.text(read.at) in {*wanted, None}
+    if expected:
+        assert known.text(read.at) == expected
 
 
 def test_what_differs_is_seen() -> None:
