@@ -16,6 +16,7 @@ from analyzer.syntax import ir
 from analyzer.syntax.scope import dotted, walk
 
 _PULLS = frozenset(["cosine_similarity", "CosineSimilarity", "mse_loss", "MSELoss", "smooth_l1_loss"])
+_MAX_CALLS = 60
 _STOPS = frozenset([".detach", ".data", "no_grad", ".no_grad", ".stop_gradient", "inference_mode", ".inference_mode"])
 
 
@@ -40,7 +41,11 @@ def pairs(program: Program) -> Iterator[Pair]:
         if not _STOPS.isdisjoint(spelled_in(function.body)):
             continue
         calls = _assigned(function.body)
-        compared = [node for node in walk(function.body, False) if isinstance(node, ir.Call) and len(node.args) >= 2]
+        compared = [
+            node for node in walk(function.body, False) if isinstance(node, ir.Call) and _may_compare(node, calls)
+        ]
+        if len(compared) > _MAX_CALLS:
+            continue
         for one, two in itertools.combinations(sorted(compared, key=lambda node: node.at), 2):
             found = _views(one, two, calls)
             if found is not None and _pulls(unit, one):
@@ -49,6 +54,12 @@ def pairs(program: Program) -> Iterator[Pair]:
                     Site(path, one.at), Site(path, predicted.at), Site(path, other.at), dotted(one.args[1].value) or ""
                 )
                 break
+
+
+def _may_compare(call: ir.Call, calls: dict[str, ir.Call]) -> bool:
+    """Whether the second of two arguments is a name that a call gave."""
+    second = call.args[1].value if len(call.args) > 1 else None
+    return isinstance(second, ir.Name) and second.id in calls
 
 
 def spelled_in(body: ir.Block) -> frozenset[str]:
