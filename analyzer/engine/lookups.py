@@ -148,6 +148,8 @@ class Lookups(Uses):
                     cases.append(self.property(case, ref, at, state))
                 elif "builtins.staticmethod" in names:
                     cases.append(case)
+                elif "builtins.classmethod" in names:
+                    cases.append(replace(case, bound=self.obj(ref).cls or ref))
                 else:
                     cases.append(replace(case, bound=ref))
             else:

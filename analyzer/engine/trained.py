@@ -17,6 +17,8 @@ MAX_ON_THE_WAY = 200
 _HOOKS = frozenset(["training_step"])
 """What these return is the loss (Lightning docs, `LightningModule.training_step`)."""
 _PLAIN = frozenset(["len", "int", "float", "range", "zip", "list", "tuple", "dict", "next", "iter", "min", "max"])
+_TRAINS = frozenset(["backward", "backward(…)", "manual_backward(…)", "step", "step(…)"])
+"""One of these is called on a name where a function trains: ``criterion(net(x), y).backward()`` names no loss."""
 _PASSES_ON = frozenset(["backward", "manual_backward", "scale"])
 
 
@@ -24,7 +26,7 @@ _PASSES_ON = frozenset(["backward", "manual_backward", "scale"])
 def trained(node: ir.FunctionDef) -> frozenset[str]:
     """The names, plain or dotted, of what a function calls first on the way to a loss."""
     is_hook = node.name in _HOOKS
-    if not is_hook and not any(how & {"backward", "backward(…)", "manual_backward(…)"} for how in node.uses.values()):
+    if not is_hook and not any(how & _TRAINS for how in node.uses.values()):
         return frozenset()
     assigned: dict[str, list[ir.Expr]] = {}
     losses: list[ir.Expr] = []

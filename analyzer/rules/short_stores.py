@@ -38,16 +38,25 @@ def is_short(program: Program, store: Store, loops: tuple[Loop, ...]) -> bool:
 def _is_over_rows(program: Program, loop: Loop) -> bool:
     """Whether a loop goes over the rows of one tensor: what it is over is asked for its shape as well."""
     node, function = words(program).node(loop.site), program.function_around(loop.site)
-    if function is None or not isinstance(node, ir.For) or not isinstance(node.iter, ir.Name):
+    names = _gone_over(node.iter) if isinstance(node, ir.For) else set[str]()
+    if function is None or not names:
         return loop.runs_over == "tensor"
-    name = node.iter.id
     return any(
         isinstance(part, ir.Attribute)
         and part.attr in {"shape", "size", "dim"}
         and isinstance(part.value, ir.Name)
-        and part.value.id == name
+        and part.value.id in names
         for part in walk(function.body, False)
     )
+
+
+def _gone_over(iterable: ir.Expr) -> set[str]:
+    """The names in ``x``, ``zip(x, y)``, ``enumerate(x)``."""
+    if isinstance(iterable, ir.Name):
+        return {iterable.id}
+    if not isinstance(iterable, ir.Call) or dotted(iterable.callee) not in {"zip", "enumerate"}:
+        return set()
+    return {name for arg in iterable.args for name in _gone_over(arg.value)}
 
 
 def is_over_models(program: Program, carrier: Tensor | Unknown, loops: tuple[Loop, ...]) -> bool:
