@@ -149,13 +149,18 @@ class Functions(Binding):
         """Run the body of a file of the tree once."""
         if path in self.modules:
             return self.modules[path]
-        unit = self.unit(path)
+        given = (self.steps_left if self.wanted else min(self.steps_left, self.files_left)) // 2
+        unit = self.unit(path) if given > 0 else None
         if unit is None:
             return None
         scope = self.new_scope(("module", path), None)
         self.modules[path] = scope
-        before = state.fork()
-        self.within_budget(lambda: self.run_module(unit, scope, state, is_main=False))
+        before, left = state.fork(), self.steps_left
+        self.steps_left = given
+        self.within_budget(lambda: self.run_module(unit, scope, state, is_main=False), given + 1)
+        spent = given - self.steps_left
+        self.files_left -= spent
+        self.steps_left = left - spent
         state.freeze(before)
         return scope
 

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 _NEW = tuple.__new__
 MAX_DEPTH = 14
+FILES_BUDGET = 10_000
+"""Steps for the bodies of all the files that one target imports: a large tree must not use up those of the target."""
 CONTAINERS = ("list", "dict", "set", "deque", "Data")
 LAST = "is last"
 """The field of a list for what it holds last."""
@@ -107,6 +109,7 @@ class Machine(ABC):
         self.project = project
         self.knowledge = knowledge
         self.steps_left = budget
+        self.files_left = FILES_BUDGET
         self.objects: list[Obj] = []
         self.interned: dict[object, ObjectId] = {}
         self.parents: dict[ObjectId, ObjectId | None] = {}
