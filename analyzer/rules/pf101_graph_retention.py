@@ -144,7 +144,9 @@ def _report_store(
     what = carrier.trace
     if isinstance(carrier, Unknown) and freed is not None and is_summand(program, store):
         what = start(store.site, "a part of the loss that runs backward", Gap.CONVENTION)
-    because = [trace for trace in (what, freed.trace if freed else None, loops[0].trace, store.place) if trace]
+    because = [
+        trace for trace in (what, freed.trace if freed else None, _grown_in(store, loops).trace, store.place) if trace
+    ]
     unsure = [*gaps, *(each.gap for each in because if each.gap)]
     severity = _severity(program, store, carrier, freed, loops, unsure)
     report(
@@ -339,6 +341,12 @@ def _still_full(program: Program, store: Store, loops: tuple[Loop, ...]) -> tupl
     keys = {loop.key for nest in program.emptied.get(store.into, ()) for loop in nest}
     inner = [index for index, loop in enumerate(loops) if loop.key in keys]
     return loops if not inner else grown_over(loops[inner[-1] + 1 :])
+
+
+def _grown_in(store: Store, loops: tuple[Loop, ...]) -> Loop:
+    """The loop to name: of a sum, the innermost that it grows in; of a container, the outermost that it outlives."""
+    inner = [loop for loop in loops if grown_over((loop,))] if store.how in {"accumulate", "average"} else []
+    return inner[-1] if inner else loops[0]
 
 
 def grown_over(loops: tuple[Loop, ...]) -> tuple[Loop, ...]:
