@@ -118,7 +118,7 @@ def test_a_step_names_the_backward_through_its_own_modules() -> None:
 def test_evidence_names_forward_backward_and_loop() -> None:
     (finding,) = analyze(Tree(train=TRAINING), ["train.py"]).findings
     assert (finding.rule, finding.confidence) == ("PF101", Confidence.CERTAIN)
-    assert {9, 10, 6, 12} <= {step.line for step in finding.evidence}
+    assert {9, 10, 7, 12} <= {step.line for step in finding.evidence}
     assert finding.fix is not None
     assert finding.fix.applicability == "safe"
 
