@@ -65,7 +65,10 @@ class MissingSetEpoch(Rule):
 
 
 def _trains_in(program: Program, event: LoaderIterated, epochs: Loop) -> bool:
-    """Whether a backward pass was seen in the rounds of a loop."""
+    """Whether a backward pass was seen in the rounds of a loop; those of a generator train where it is consumed."""
+    function = program.function_around(epochs.site)
+    if function is not None and function.is_generator:
+        return True
     nest = event.loops[: event.loops.index(epochs) + 1] if epochs in event.loops else event.loops
     return any(True for _ in program.within(Backward, nest)) or not any(True for _ in program.of(Backward))
 

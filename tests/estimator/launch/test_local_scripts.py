@@ -70,7 +70,8 @@ def words_of(script: str) -> dict[str, Any]:
                      "optimizer": ("adamw", 8), "grad_checkpointing": ("full", 7)}),
         (DATACLASS, {"micro_batch": (16, 5), "optimizer": ("adamw", 11)}),
         (TIMM, {"model": ("vit_base_patch16_224", 2), "micro_batch": (256, 4), "optimizer": ("sgd-momentum", 3)}),
-        (NAMED_TRL, {"model": ("Qwen/Qwen3-8B", 6), "seq_len": (4096, 4), "method": ("lora", 5), "lora_rank": (16, 5)}),
+        (NAMED_TRL, {"model": ("Qwen/Qwen3-8B", 6), "seq_len": (4096, 4), "method": ("lora", 5), "lora_rank": (16, 5),
+                     "packing": (False, 4)}),
     ],
 )  # fmt: skip
 def test_a_value_is_read_with_its_line(script: str, expected: dict[str, tuple[Any, int]]) -> None:

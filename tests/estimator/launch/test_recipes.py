@@ -316,7 +316,7 @@ MEGATRON = "torchrun pretrain_gpt.py --num-layers 24 --hidden-size 1024 --micro-
         ("rl: dpo\npeft_use_dora: true\nadapter: lora\nsample_packing: false\n",
          {"objective": "dpo", "dora": True, "packing": False}),
         ("optimizer: adamw_torch\n", {"optimizer": "adamw", "optimizer_impl": "foreach", "objective": None}),
-        ("rl: simpo\n", {"objective": "orpo"}),
+        ("rl: simpo\n", {"objective": "orpo", "packing": False}),
     ],
 )  # fmt: skip
 def test_what_axolotl_says_beside_the_model(document: str, expected: dict[str, Any]) -> None:
