@@ -13,7 +13,7 @@ from analyzer.engine import frozen, modes
 from analyzer.engine.assign import Assignments
 from analyzer.engine.containers import written_out
 from analyzer.engine.events import Guard, Loop
-from analyzer.engine.machine import Args, unseen
+from analyzer.engine.machine import Args, OutOfBudget, unseen
 from analyzer.engine.narrowing import Change, caught, exclude, narrow, settle
 from analyzer.engine.optim_events import Accumulate
 from analyzer.engine.state import FALSE, GRAD_OFF, Asked, Place, State, merge, merge_two, same
@@ -116,17 +116,11 @@ class Control(Assignments):
         switches = len(self.switches)
         again: State | None = None
         for number in range(MAX_PASSES):
-            del self.events[mark:]
             around, asked = state.base.asked, Asked()
             state.base.asked, facts = asked, self.facts()
             entered = head.fork()
             entered.made = set()
-            begin(entered)
-            self.frame.breaks.append([])
-            self.frame.continues.append([])
-            end = self.run(body, entered)
-            exits, continues = self.frame.breaks.pop(), self.frame.continues.pop()
-            again = merge([end, *continues])
+            again, exits = self.once(body, begin, entered, mark)
             state.base.asked = around
             around.absorb(asked, state.made)
             if again is None:
@@ -148,6 +142,24 @@ class Control(Assignments):
             frozen.settle(again, left)
         after = self.run(orelse, left)
         return merge([after, *exits])
+
+    def once(
+        self, body: ir.Block, begin: Callable[[State], None], state: State, mark: int
+    ) -> tuple[State | None, list[State]]:
+        """One pass: where it goes on from, and where it leaves the loop. The events from `mark` on are those of this
+        pass, but of the pass before if this one runs out of steps: a whole one says more than a part of another."""
+        whole = self.events[mark:]
+        del self.events[mark:]
+        self.frame.breaks.append([])
+        self.frame.continues.append([])
+        try:
+            begin(state)
+            end = self.run(body, state)
+        except OutOfBudget:
+            self.events[mark:] = whole or self.events[mark:]
+            raise
+        exits, continues = self.frame.breaks.pop(), self.frame.continues.pop()
+        return merge([end, *continues]), exits
 
     def facts(self) -> tuple[int, ...]:
         """How much is known beside the state that a pass may ask for."""

@@ -10,6 +10,8 @@ import pytest
 from analyzer import pipeline
 from analyzer.api import Options, analyze
 from analyzer.engine import control
+from analyzer.engine import program as programs
+from analyzer.engine.events import Backward
 from analyzer.engine.program import Program
 from analyzer.engine.sources import Sources
 from analyzer.engine.state import FALSE, Asked, Base, State
@@ -56,6 +58,21 @@ def test_what_the_body_reads_before_it_writes_does(body: str, monkeypatch: pytes
     found = steps(source)
     monkeypatch.setattr(control, "MAX_PASSES", 1)
     assert found > 1.4 * steps(source)
+
+
+def test_a_pass_that_runs_out_of_steps_takes_nothing_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    def is_seen(allowed: int) -> bool:
+        monkeypatch.setattr(programs, "ENTRY_BUDGET", allowed)
+        sources = Sources(Project(Tree(train=TRAINING)))
+        program = Program(sources.project, knowledge(), sources)
+        program.run_target("train.py")
+        return any(True for _ in program.of(Backward))
+
+    whole = steps(TRAINING)
+    seen = [is_seen(allowed) for allowed in range(whole + 1)]
+    assert seen == sorted(seen)
+    assert not seen[0]
+    assert seen[whole // 2]
 
 
 @pytest.mark.parametrize("start", range(4))
