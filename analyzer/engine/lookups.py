@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from analyzer.engine import outputs, shapes
+from analyzer.engine import measures, outputs, shapes
 from analyzer.engine.machine import CONTAINERS, Args, unseen
 from analyzer.engine.optim_events import GradientRead
 from analyzer.engine.state import State
@@ -49,6 +49,8 @@ _BUILTINS = frozenset(
     ]
 )  # fmt: skip
 
+_METHODS = measures.METHODS | {"zero_grad", "step", "train", "eval"}
+"""Methods, also of what may be the output object of a model."""
 _PAIR = ("values", "indices")
 """The fields of what ``tensor.max(dim)`` gives."""
 
@@ -179,7 +181,7 @@ class Lookups(Uses):
             return Scalar(trace=case.trace)
         if attr in {"T", "mT", "real", "imag"}:
             return case
-        is_method = f"Tensor.{attr}" in self.knowledge.exact or attr in {"zero_grad", "step", "train", "eval"}
+        is_method = f"Tensor.{attr}" in self.knowledge.exact or attr in _METHODS
         if case.is_opaque and not is_method:
             if attr not in outputs.FIELDS:  # ``outputs.loss``, ``batch.labels``
                 return outputs.unmarked(case)

@@ -34,11 +34,10 @@ class Mark(enum.Enum):
 _MARKS = frozenset(Mark)
 _FACTORS = frozenset({Mark.FACTOR, Mark.WEIGHT})
 _SCALING = {"/", "*"}
-_SCALING_CALLS = frozenset(
-    f"{owner}.{name}"
-    for owner in ("torch", "Tensor")
-    for name in ("div", "div_", "mul", "mul_", "divide", "true_divide", "multiply", "divide_")
-)
+_SCALES = ("div", "div_", "mul", "mul_", "divide", "true_divide", "multiply", "divide_")
+_SCALING_CALLS = frozenset(f"{owner}.{name}" for owner in ("torch", "Tensor") for name in _SCALES)
+METHODS = frozenset({*_SCALES, "sum"})
+"""Methods of a tensor that change its measure: no output of a model has a field of such a name."""
 SCALED_IN_PLACE = frozenset({"div_", "mul_", "divide_", "true_divide_"})
 NUMBERS = {"Tensor.item", "Tensor.numpy", "Tensor.tolist"}
 UNITS = frozenset({"mean", "means", "total", "totals", "count", "counts", "samples", "batches", "size", "padded"})
