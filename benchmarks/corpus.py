@@ -1,13 +1,15 @@
 """Precision on public training repositories: scan checkouts, compare with the labels, write ``docs/corpus.md``.
 
     python -m benchmarks.corpus scan --checkouts DIR --out findings.jsonl
+    python -m benchmarks.corpus refresh --checkouts DIR --findings findings.jsonl
     python -m benchmarks.corpus page [--check]
 
 ``tests/corpus/repositories.json`` names repositories and commits; a checkout lies in ``DIR/OWNER+NAME``. A finding is
 known by repository, path, rule and line; the file's git hash says whether the line still means the same. Labels
 (``labels.jsonl``) hold two verdicts that were given without seeing each other: ``defect`` (confirmed), ``intentional``,
 ``limitation`` (the analyzer is wrong) or ``unresolved``. Where they disagree the finding counts as wrong. No code is
-kept: hashes, positions, verdicts and reasons in a person's words.
+kept: hashes, positions, verdicts and reasons in a person's words. ``refresh`` notes in the rows of two readers what
+today's rules make of the finding, where that is another severity or nothing (``now``).
 
 Rows with a ``round`` are of repositories that nobody had looked at before: what was found on first sight, before
 anything was repaired with what that round taught. They were read once, by the reader who repaired. ``rounds.json``
@@ -53,6 +55,8 @@ class Label:
     tool: str = "preflight"
     round: int = 0
     """Which first reading it is of; 0 for those of two readers."""
+    now: str = ""
+    """The severity that the finding has by now, or ``gone``; empty where it is what it was."""
 
     @property
     def is_right(self) -> bool:
@@ -68,7 +72,7 @@ class Label:
         return cls(
             repo=row["repo"], path=row["path"], blob=row["blob"], rule=row["rule"], line=row["line"],
             severity=row["severity"], confidence=row["confidence"], verdicts=verdicts, reason=row["reason"],
-            tool=row.get("tool", "preflight"), round=turn,
+            tool=row.get("tool", "preflight"), round=turn, now=row.get("now", ""),
         )  # fmt: skip
 
 
@@ -115,6 +119,28 @@ def _row(repo: str, finding: Finding, content: bytes) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def refreshed(row: dict[str, Any], found: dict[tuple[str, str, str, int], str], scanned: set[str]) -> dict[str, Any]:
+    """A row of ``labels.jsonl`` with what a scan says of it by now; first readings stay what they were."""
+    if row.get("round") or row.get("tool", "preflight") != "preflight" or row["repo"] not in scanned:
+        return row
+    now = found.get((row["repo"], row["path"], row["rule"], row["line"]), "gone")
+    kept = {name: value for name, value in row.items() if name != "now"}
+    return kept if now == row["severity"] else {**kept, "now": now}
+
+
+def refresh(findings: Path, checkouts: Path) -> None:
+    """Note in the labels what the findings of a scan say of them."""
+    rows = [json.loads(line) for line in findings.read_text("utf-8").splitlines() if line.strip()]
+    found = {(row["repo"], row["path"], row["rule"], row["line"]): str(row["severity"]) for row in rows}
+    scanned = {repo for repo in repositories() if (checkouts / repo.replace("/", "+", 1)).is_dir()}
+    lines = []
+    for line in filter(str.strip, (CORPUS / "labels.jsonl").read_text("utf-8").splitlines()):
+        row = json.loads(line)
+        by_now = refreshed(row, found, scanned)
+        lines.append(line if by_now == row else json.dumps(by_now, sort_keys=True))
+    (CORPUS / "labels.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
 def precision(items: Iterable[Label]) -> tuple[int, int]:
     """Findings that both readers confirmed, of all."""
     known = list(items)
@@ -135,11 +161,16 @@ def page(known: Sequence[Label]) -> str:
         "both confirmed a defect; everything else, disagreement among it, counts as wrong. `tests/corpus/labels.jsonl`",
         "has every verdict with its reason. The rules were repaired with what the labels taught, so the share flatters",
         "them: before the repairs, the readers confirmed 130 of 182 here, and 20 of 33 on 14 repositories read later.",
-        "What the rounds below taught has changed some of them since: those of one missing `no_grad` are one finding.",
+        "What the rounds below taught has changed some of them since: those of one missing `no_grad` are one finding,",
+        "and others became notes or are not reported any more. What today's rules make of each is said in the table;",
+        "what they find beyond these is not labelled.",
         "",
         "| | findings | confirmed by both | share |",
         "| --- | ---: | ---: | ---: |",
         _line("errors and warnings", gated),
+        _line("of these, errors and warnings by now", [item for item in gated if (item.now or "error") in _GATED]),
+        _line("of these, notes by now", [item for item in gated if item.now == "note"]),
+        _line("of these, gone by now", [item for item in gated if item.now == "gone"]),
         _line("notes (a sample)", [item for item in ours if item.severity == "note"]),
     ]
     peer = [item for item in known if item.tool != "preflight"]
@@ -157,7 +188,9 @@ def page(known: Sequence[Label]) -> str:
     lines += _fresh(known)
     lines += ["", "## What was wrong", ""]
     wrong = [item for item in gated if not item.is_right]
-    lines += [f"* {item.rule} {item.repo} `{item.path}:{item.line}`: {item.reason}" for item in wrong] or ["Nothing."]
+    lines += [
+        f"* {item.rule} {item.repo} `{item.path}:{item.line}`{_by_now(item)}: {item.reason}" for item in wrong
+    ] or ["Nothing."]
     return "\n".join(lines) + "\n"
 
 
@@ -187,6 +220,10 @@ def _fresh(known: Sequence[Label]) -> list[str]:
     return lines
 
 
+def _by_now(item: Label) -> str:
+    return {"": "", "gone": " (gone by now)"}.get(item.now, f" (a {item.now} by now)")
+
+
 def _line(name: str, items: Sequence[Label]) -> str:
     right, whole = precision(items)
     return f"| {name} | {whole} | {right} | {right / whole:.0%} |" if whole else f"| {name} | 0 | 0 | |"
@@ -199,12 +236,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     scanning = commands.add_parser("scan")
     scanning.add_argument("--checkouts", type=Path, required=True)
     scanning.add_argument("--out", type=Path, required=True)
+    noting = commands.add_parser("refresh")
+    noting.add_argument("--checkouts", type=Path, required=True)
+    noting.add_argument("--findings", type=Path, required=True)
     writing = commands.add_parser("page")
     writing.add_argument("--check", action="store_true")
     args = parser.parse_args(argv)
     if args.command == "scan":
         rows = [json.dumps(row, sort_keys=True) for row in scan(args.checkouts)]
         args.out.write_text("\n".join(rows) + "\n", encoding="utf-8")
+        return 0
+    if args.command == "refresh":
+        refresh(args.findings, args.checkouts)
         return 0
     text = page(labels())
     if args.check:
