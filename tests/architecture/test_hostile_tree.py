@@ -26,6 +26,9 @@ outputs = []
 def collect(model: nn.Module, loader: torch.utils.data.DataLoader) -> None:
     for x in loader:
         outputs.append(model(x))
+
+
+collect(nn.Linear(2, 2), torch.utils.data.DataLoader([]))
 """
 _GENERATE = """\
 import estimator
