@@ -60,7 +60,8 @@ def _is_from_host(program: Program, path: str, save: ir.Call) -> bool:
     before = [node for node in walk(body, False) if isinstance(node, (ir.Expr, ir.Stmt)) and node.at <= save.at]
     given = save.args[0].value if save.args else save
     names = _sources(before, given)
-    if _is_moved(given) or any(_is_moved(value) for value in _given_to(before, names)):
+    movers = {each.name for found in (path, *program.modules) for each in _movers(program, found)}
+    if any(_is_moved(value, movers) for value in (given, *_given_to(before, names))):
         return True
     moves = [node for node in before if isinstance(node, ir.Call) and _moves(node) and _root(node) in names]
     last = max(moves, key=lambda node: node.at, default=None)
@@ -93,9 +94,18 @@ def _names(value: ir.Expr) -> set[str]:
     return {part.id for part in walk((ir.Evaluate(value.at, value),), True) if isinstance(part, ir.Name)}
 
 
-def _is_moved(value: ir.Expr) -> bool:
-    """``model.cpu().state_dict()``, ``{k: v.cpu() for …}``."""
-    return any(_moves(part) == "cpu" for part in walk((ir.Evaluate(value.at, value),), True))
+def _movers(program: Program, path: str) -> Iterator[ir.FunctionDef]:
+    """Functions of a file that move something to the host: ``def to_cpu(state): … state.cpu()``."""
+    for function in of_type(program.unit(path), ir.FunctionDef):
+        if any(_moves(node) == "cpu" for node in walk(function.body, False)):
+            yield function
+
+
+def _is_moved(value: ir.Expr, movers: set[str]) -> bool:
+    """``model.cpu().state_dict()``, ``{k: v.cpu() for …}``, ``to_cpu(model.state_dict())``."""
+    parts = tuple(walk((ir.Evaluate(value.at, value),), True))
+    helpers = (dotted(part.callee) for part in parts if isinstance(part, ir.Call))
+    return any(_moves(part) == "cpu" for part in parts) or any(name in movers for name in helpers)
 
 
 def _moves(node: object) -> str:
