@@ -1,8 +1,9 @@
 """Analysis time against bare `libcst.parse_module`, and against torch-preflight where given on the same files.
 
 ``PREFLIGHT_CORPUS`` names the folder of the files (else the installed packages), ``PREFLIGHT_BENCH_FILES`` how many,
-``PREFLIGHT_TREE`` a whole tree for the last table, ``PREFLIGHT_PEER`` the command of torch-preflight, run on that tree
-(without one, on the files) as it comes or with ``PREFLIGHT_PEER_OPTIONS`` (``--ignore TG008``).
+``PREFLIGHT_TREE`` a whole tree for the last table, ``PREFLIGHT_PEER`` the command of torch-preflight
+(``torch-preflight check``), run on that tree (without one, on the files) as it comes or with
+``PREFLIGHT_PEER_OPTIONS`` (``--ignore TG008``).
 """
 
 from __future__ import annotations
@@ -80,8 +81,11 @@ def peer(files: Mapping[str, bytes], options: str = "") -> float | None:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(source)
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run([*shlex.split(command), *shlex.split(options), folder], check=False, stdout=subprocess.DEVNULL)
+        words = [*shlex.split(command), *shlex.split(options), folder]
+        done = subprocess.run(words, check=False, stdout=subprocess.DEVNULL)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    if done.returncode not in (0, 1):  # 1: it found something; anything else is no time of an analysis
+        raise RuntimeError(f"{shlex.join(words)} ended with {done.returncode}")
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 

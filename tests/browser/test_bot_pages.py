@@ -75,10 +75,10 @@ def test_a_what_if_is_asked_with_the_keyboard_and_without_script(town: Town, bro
     _tab_to(browser_page, form.find_elements("css selector", "input[type=checkbox]")[0])
     browser_page.press(Keys.SPACE)
     _tab_to(browser_page, form.find_element("name", "micro_batch"))
-    browser_page.press("2", Keys.ENTER)
+    browser_page.press("1", Keys.ENTER)
     outcome = browser_page.driver.find_element("css selector", "#what-if-0 .outcome")
     assert "fits" in outcome.text
-    assert "micro_batch 2" in outcome.text
+    assert "micro_batch 1" in outcome.text
     checked = browser_page.driver.find_elements("css selector", "#what-if-0 input:checked")
     assert [item.get_attribute("value") for item in checked] == ["0"]
     assert browser_page.ask("return document.querySelector('#what-if-0').getBoundingClientRect().top < innerHeight")
