@@ -218,7 +218,10 @@ class Effects(Expressions):
             roots = frozenset()
         modules = frozenset(module for case in given for module in self.modules_of(case))
         via = measures.without(via) | ({GivenModules(modules)} if modules else set())
-        return Unknown(reason, Gap.UNSEEN, roots, via, trace=start(site, reason, Gap.UNSEEN))
+        called = (
+            callee.name if isinstance(callee, External) else f".{callee.name}" if isinstance(callee, Method) else ""
+        )
+        return Unknown(reason, Gap.UNSEEN, roots, via, called, trace=start(site, reason, Gap.UNSEEN))
 
     def modules_of(self, case: Value) -> frozenset[ObjectId]:
         if isinstance(case, Parameters):

@@ -6,7 +6,6 @@ name is handed on: to a parameter of a function that was read, to an attribute o
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from analyzer.engine import measures
@@ -30,8 +29,6 @@ from analyzer.records import replace
 from analyzer.syntax import ir
 from analyzer.syntax.scope import ASSIGNED, HANDED, dotted
 
-_IS_MADE = re.compile(r"`\w[\w.]*` was not read$")
-"""The reason of what a function gives that was not read; one of a method begins with a dot."""
 _NO_USES: frozenset[str] = frozenset()
 MAX_HANDS = 3
 """How many times a value is followed from hand to hand."""
@@ -99,7 +96,7 @@ class Uses(Machine):
         steps: frozenset[ObjectId] = modules if kind in ("Optimizer", "Stepper") else frozenset()
         ref = self.create(("use", name), at, kind, note, gap=Gap.CONVENTION, born=born, modules=steps)
         made = next((case for case in value.cases if isinstance(case, Unknown)), None)
-        is_made = made is not None and len(value.cases) == 1 and _IS_MADE.match(made.reason) is not None
+        is_made = made is not None and len(value.cases) == 1 and made.called[:1] not in ("", ".")
         if is_made and made is not None and made.trace is not None and not modules:
             self.made_by[ref.obj] = made.trace.site
         if read := reads_in(value.cases):

@@ -51,6 +51,8 @@ class Unknown(Value):
     gap: Gap = Gap.UNSEEN
     roots: frozenset[Site] = frozenset()
     via: frozenset[object] = frozenset()
+    called: str = field(default="", compare=False)
+    """The function that was not read and gave this; one of a method begins with a dot."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,6 @@ _DRAWS = {"randn", "rand", "randint", "zeros", "ones", "randn_like", "rand_like"
 
 
 _PARTS = ("torch.utils.data.Subset", "torch.utils.data.random_split", "torch.utils.data.dataset.Subset")
-_UNREAD = re.compile(r"`([\w.]+)` was not read")
 _STREAMS = re.compile(r"iter|stream|web|wds|shard|pipe|tfrecord|infinite|sampl|batch|bucket|loader", re.IGNORECASE)
 _IN_TIME = re.compile(r"window|series|tempor|sequence|forecast|stream", re.IGNORECASE)
 """Names of what may give data in an order of its own, and of data whose order may be meant. They only hush."""
@@ -194,8 +193,8 @@ def _comes_from_elsewhere(program: Program, case: Value, depth: int = 3) -> bool
             return True
         is_part = obj.name.startswith(_PARTS) and depth > 0
         return is_part and bool(parts) and all(_comes_from_elsewhere(program, part, depth - 1) for part in parts)
-    called = _UNREAD.match(case.reason) if isinstance(case, Unknown) else None
-    return called is not None and not _STREAMS.search(called[1])
+    called = case.called if isinstance(case, Unknown) else ""
+    return called != "" and not _STREAMS.search(called)
 
 
 def _is_written(program: Program, made: LoaderMade) -> bool:
