@@ -147,12 +147,17 @@ def sampler_of(program: Program, made: LoaderMade) -> Value | None:
     batches = made.argument("batch_sampler")
     if batches is None or is_absent(batches):
         return made.argument("sampler")
-    case = batches.cases[0]
-    obj = program.objects[case.obj] if isinstance(case, Ref) and len(batches.cases) == 1 else None
+    held = batched(program, batches.cases[0]) if len(batches.cases) == 1 else None
+    return batches if held is None else held
+
+
+def batched(program: Program, batches: Value) -> Value | None:
+    """The sampler whose draws a `BatchSampler` of torch puts together."""
+    obj = program.objects[batches.obj] if isinstance(batches, Ref) else None
     if obj is None or not (obj.name.startswith("torch.") and obj.name.endswith(".BatchSampler")):
-        return batches
+        return None
     given = dict(obj.arguments)
-    return given.get("sampler", given.get("0", batches))
+    return given.get("sampler", given.get("0"))
 
 
 def is_absent(value: Value | None) -> bool:

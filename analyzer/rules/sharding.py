@@ -5,6 +5,7 @@ from __future__ import annotations
 from analyzer.engine.data_events import LoaderMade
 from analyzer.engine.loading import (
     Loading,
+    batched,
     dataset_kind,
     guarded_by_rank,
     is_absent,
@@ -21,8 +22,6 @@ _WHOLE = tuple(
     for module in ("", "sampler.")
     for name in ("RandomSampler", "SequentialSampler", "WeightedRandomSampler")
 )
-
-_BATCHES = ("torch.utils.data.BatchSampler", "torch.utils.data.sampler.BatchSampler")
 
 
 def is_whole(program: Program, known: Loading, made: LoaderMade) -> bool:
@@ -42,11 +41,8 @@ def _batches_of_all(program: Program, made: LoaderMade) -> bool:
     """``BatchSampler(RandomSampler(dataset), 32, True)``: batches of a sampler that knows no rank."""
     given = made.argument("batch_sampler")
     refs = [case for case in given.cases if isinstance(case, Ref)] if given is not None else []
-    if not refs or any(not program.objects[ref.obj].name.startswith(_BATCHES) for ref in refs):
-        return False
-    held = [dict(program.objects[ref.obj].arguments) for ref in refs]
-    samplers = [each.get("0", each.get("sampler")) for each in held]
-    return all(
+    samplers = [batched(program, ref) for ref in refs]
+    return bool(samplers) and all(
         each is not None and not is_absent(each) and _knows_no_rank(program, each, made.site) for each in samplers
     )
 
