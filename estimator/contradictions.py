@@ -41,7 +41,8 @@ def _of_training(run: RunConfig) -> Iterator[str]:
     elif method == "full":
         if stored is not None and stored != "fp8":
             yield f"weights stored as {stored} are frozen, and the method is full: no run is both, the number is rough"
-        if run.lora_rank.is_known or run.lora_targets.is_known:
+        has_rank = run.lora_rank.is_known and run.optimizer.value != "galore"  # its projections have that rank
+        if has_rank or run.lora_targets.is_known or _written(run.dora):
             yield "adapters are described, and the method is full: they are not counted"
     if _written(run.optimizer_in_backward) and steps > 1:
         yield f"an optimizer that steps inside backward cannot accumulate over {steps} micro-batches"

@@ -217,7 +217,8 @@ def _method(run: RunConfig, is_training: bool) -> str:
         return run.method.value
     if run.quantization.is_known:
         return "qlora"
-    return "lora" if run.lora_rank.is_known or run.lora_targets.is_known else "full"
+    has_rank = run.lora_rank.is_known and run.optimizer.value != "galore"  # whose projections have that rank
+    return "lora" if has_rank or run.lora_targets.is_known else "full"
 
 
 def _possible_methods(run: RunConfig, method: str, is_training: bool) -> Choice:

@@ -333,3 +333,15 @@ def test_the_largest_moment_is_the_peak_whatever_is_beside() -> None:
 
 def test_largest_parameter_is_the_embedding_or_a_feed_forward_matrix() -> None:
     assert weights.largest_param(setup()) == V * H
+
+
+def test_the_rank_of_galore_is_no_adapter() -> None:
+    typed, said = (answer(optimizer="galore", lora_rank=128, method=method) for method in (None, "full"))
+    assert typed.peak is not None
+    assert said.peak is not None
+    assert (typed.peak.low, typed.peak.point) == (said.peak.low, said.peak.point)
+    assert not any("adapters are described" in reason for reason in said.reasons)
+
+
+def test_magnitudes_of_adapters_contradict_full_training() -> None:
+    assert any("adapters are described" in reason for reason in answer(dora=True, method="full").reasons)
