@@ -7,7 +7,8 @@ from typing import Any
 
 from analyzer.errors import InputError
 from estimator import hardware, inverse, solver
-from estimator.contradictions import contradictions
+from estimator.contradictions import contradictions, refuse_impossible
+from estimator.idle import idle_words
 from estimator.memory import candidates, runtime
 from estimator.memory.interval import Computed, compute, outlook
 from estimator.models.choose import ModelChoice, choose_model
@@ -37,7 +38,8 @@ WORD_OF = {"shards": "num_gpus", "checkpointing": "grad_checkpointing", "facts":
 
 
 def estimate(run: RunConfig, *, with_suggestions: bool = True) -> Estimate:
-    """The peak of `run` on every target it may mean. Raises `InputError` for a target nobody sells or absurd sizes."""
+    """The peak of `run` on every target it may mean. Raises `InputError` for a target nobody sells, absurd sizes, and
+    options of which no run can be."""
     run = per_gpu(_with_count(run))
     cards = targets(run)
     model = choose_model(run)
@@ -52,7 +54,9 @@ def estimate(run: RunConfig, *, with_suggestions: bool = True) -> Estimate:
     roomy = roomy_bytes(run, model, runtime_key(cards))
     answers = tuple(_answer(card, computed, run, least, roomy) for card in cards)
     reasons += () if _not_counted(run) else _cramped(run, model, cards, computed, answers)
-    reasons += tuple(contradictions(run, model, cards))
+    found = contradictions(run, model, cards)
+    refuse_impossible(run, found)
+    reasons += tuple(map(str, found)) + (tuple(idle_words(run, computed.setup)) if computed else ())
     verdict = overall([answer.verdict for answer in answers])
     result = Estimate(
         verdict=verdict,

@@ -22,11 +22,14 @@ from estimator.sourced import Unknown
 _MLP_MODULE = re.compile(r"all|gate|up_proj|down_proj|fc|dense|mlp|w[123]\b")
 """Module names that mean the feed-forward part gets adapters too."""
 
+_WITHOUT_CACHE = ("dit", "encoder", "vit", "image")
+"""Kinds of model that write no text: a step of denoising, or an answer, is a forward pass without a cache."""
+
 
 def choices(run: RunConfig, readings: tuple[ModelFacts, ...]) -> Choices:
     """What every word of the run may be, with the models it may be about."""
     task = _task(run)
-    if task == "generate" and readings[0].kind == "dit":  # every denoising step is a forward pass without a cache
+    if task == "generate" and readings[0].kind in _WITHOUT_CACHE:
         task = "infer"
     is_training = task == "train"
     method = _method(run, is_training)
@@ -211,6 +214,7 @@ def _task(run: RunConfig) -> str:
 
 
 def _method(run: RunConfig, is_training: bool) -> str:
+    """What is trained; where nobody says it, what the words that describe one method say."""
     if not is_training:
         return "full"
     if not isinstance(run.method.value, Unknown):
@@ -218,7 +222,9 @@ def _method(run: RunConfig, is_training: bool) -> str:
     if run.quantization.is_known:
         return "qlora"
     has_rank = run.lora_rank.is_known and run.optimizer.value != "galore"  # whose projections have that rank
-    return "lora" if has_rank or run.lora_targets.is_known else "full"
+    if has_rank or run.lora_targets.is_known or run.dora.value is True:
+        return "lora"
+    return "freeze" if run.trained_layers.is_known else "full"
 
 
 def _possible_methods(run: RunConfig, method: str, is_training: bool) -> Choice:

@@ -6,9 +6,10 @@ from estimator.memory.choice import Choice, Choices, choose, fixed, undecided
 from estimator.models import images
 from estimator.models.facts import ModelFacts
 from estimator.models.pixels import PixelNet
-from estimator.runconfig import RunConfig
+from estimator.runconfig import UNSET, RunConfig
 from estimator.sourced import Unknown
 
+_SHORT = 64  # tokens: the shortest longest sample of a batch that is padded to it
 _USUAL_PATCHES = (16, 14, 32)  # sides of a ViT's patches, where neither the table nor the id says which
 
 
@@ -17,7 +18,7 @@ def extents(run: RunConfig, facts: ModelFacts, is_training: bool) -> Choices:
     batch = undecided(1, 4, cheapest=(1,)) if is_training else undecided(1, cheapest=(1,))
     limit = facts.max_position or 4096
     lengths = sorted({min(limit, length) for length in ((512, 1024, 2048) if is_training else (512, 2048, 4096))})
-    length = undecided(lengths[len(lengths) // 2 if is_training else 0], *lengths, cheapest=(min(limit, 64),))
+    length = undecided(lengths[len(lengths) // 2 if is_training else 0], *lengths, cheapest=(min(limit, _SHORT),))
     if facts.image_net is not None:
         return {
             **_image(run, facts.image_net),
@@ -34,8 +35,8 @@ def extents(run: RunConfig, facts: ModelFacts, is_training: bool) -> Choices:
         length = Choice(run.max_context.value)
     else:
         length = choose(run.seq_len, length, length)
-        if run.packing.value is False and run.seq_len.is_known:  # samples that are padded to the longest of a batch
-            length = Choice(length.typical, (length.typical,), (min(length.typical, 64),))
+        if run.seq_len.is_known and run.packing != UNSET and run.packing.value is not True:
+            length = Choice(length.typical, (length.typical,), (min(length.typical, _SHORT),))
     found = {"micro_batch": choose(run.micro_batch, batch, batch), "seq_len": length}
     return found | _targets(facts, length) if facts.kind == "encdec" else found
 

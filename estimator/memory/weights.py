@@ -16,7 +16,7 @@ STATE_BYTES = {
 }  # fmt: skip
 """State tensors per parameter, in the parameter's dtype ("dtype") or in bytes. torch.optim keeps state in the dtype
 of the parameter (torch docs). What depends on a matrix's sides comes from `_by_shape`."""
-_LOW_MEMORY_OPTIMIZERS = frozenset(
+LOW_MEMORY_OPTIMIZERS = frozenset(
     {
         "adafactor",
         "muon",
@@ -196,7 +196,7 @@ def step_temporaries(setup: Setup) -> Term:
     name = "optimizer temporaries"
     if setup.offload in ("optimizer", "both") or setup.steps_in_backward:
         return Term(name, 0, 0, "one tensor at a time", "optimizer loop")
-    if setup.optimizer in _LOW_MEMORY_OPTIMIZERS or setup.steps_alone:
+    if setup.optimizer in LOW_MEMORY_OPTIMIZERS or setup.steps_alone:
         copies, formula = _largest_copies(setup)
         total = 0 if setup.is_frozen else int(largest_param(setup) * copies / state_sharding(setup))
         return Term(name, total, 0, formula, "per-tensor optimizer loop")

@@ -58,7 +58,9 @@ def _public(run: RunConfig, name: str | None) -> ModelChoice:
     params = None if isinstance(run.params.value, Unknown) else run.params.value
     arch = {} if isinstance(run.arch.value, Unknown) else run.arch.value
     if run.image_size.is_known and name is None:
-        return ModelChoice((), None, params, "", "an image model needs a listed model id")
+        return ModelChoice(
+            (), None, params, "", "image_size is given without a model: only a listed id of one says its shape"
+        )
     if name is not None and (facts := find_model(name)) is not None:
         if params is not None and not 0.5 < params / facts.params < 2:
             facts = replace(facts, params=params, source=f"{facts.source}; size from {run.params.origin}")

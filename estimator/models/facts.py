@@ -68,7 +68,7 @@ class ModelFacts:
     is_qkv_fused: bool = False  # one matmul for queries, keys and values
     caps_scores: bool = False  # a tanh bounds attention scores and logits (Gemma 2)
     keeps_fused: bool = False  # rotated queries and keys are new tensors, and the values a view that keeps all three
-    max_position: int | None = None
+    max_position: int | None = None  # tokens of one sample
     has_learned_positions: bool = False  # a table of them, which nothing stretches
     patch: int = 0
     image: int = 0
@@ -105,6 +105,11 @@ class ModelFacts:
     def has_head(self) -> bool:
         """Whether a matrix makes logits over the vocabulary."""
         return self.kind in ("decoder", "encdec")
+
+    @property
+    def has_attention(self) -> bool:
+        """Whether some of its layers attend: not of a model that only scans."""
+        return self.kind != "image" and (not self.parts or any(part in ("attention", "both") for part, _ in self.parts))
 
     @property
     def q_width(self) -> int:
@@ -304,6 +309,7 @@ def from_arch(arch: Mapping[str, int | bool], params: int | None, name: str | No
         experts=experts, experts_per_token=int(arch.get("experts_per_token", 0)), moe_ffn=int(arch.get("moe_ffn", 0)),
         is_tied=bool(arch.get("tied_embeddings", False)), is_gated=is_gated, is_rms_norm=is_gated,
         activation="silu" if is_gated else "gelu", is_guessed=params is None,
+        max_position=int(arch.get("max_position", 0)) or None,
     )  # fmt: skip
 
 
@@ -325,7 +331,7 @@ def _scaled(facts: ModelFacts, params: int) -> ModelFacts:
     layers = max(round((params - facts.embedding_params) / per_layer), 1)
     return replace(
         facts, id=None, params=params, layers=layers, is_guessed=True, source=f"shape like {facts.id}",
-        cached_layers=0, window_layers=0,
+        cached_layers=0, window_layers=0, max_position=None, has_learned_positions=False,
     )  # fmt: skip
 
 
@@ -444,8 +450,8 @@ def _facts_as(row: dict[str, str], kind: str) -> ModelFacts | None:
         is_parallel=family["is_parallel"] == "True", has_dropout=row["uses_dropout"] not in ("", "none"),
         norms=int(family["norms"]), has_qk_norm=family["qk_norm"] == "True",
         is_qkv_fused=family["is_qkv_fused"] == "True", keeps_fused=family["keeps_fused"] == "True",
-        caps_scores=family["caps_scores"] == "True", has_learned_positions=family["learned_positions"] == "True",
-        max_position=int(number(row, "max_position") or 0) or None, patch=_setting(row, "patch"),
+        caps_scores=family["caps_scores"] == "True", has_learned_positions=bool(family["learned_positions"]),
+        max_position=_positions(row, family), patch=_setting(row, "patch"),
         image=_setting(row, "image"), decoder_layers=_second_stack(row) if kind == "encdec" else 0,
         source_tokens=_first_int(family["source_tokens"]), biases_scores=family["biases_scores"] == "True",
         has_wide_norm=family["wide_norm"] == "True", has_wide_residual=family["wide_residual"] == "True",
@@ -453,6 +459,11 @@ def _facts_as(row: dict[str, str], kind: str) -> ModelFacts | None:
         tower=_tower(row) if kind in ("decoder", "encoder") else None,
         drops_ffn=kind == "encdec" and bool(re.search("dropout_rate|activation_dropout", row["uses_dropout"])),
     ))  # fmt: skip
+
+
+def _positions(row: dict[str, str], family: dict[str, str]) -> int | None:
+    """The longest sample; a table may begin with entries for padding (``from 2``)."""
+    return max(int(number(row, "max_position") or 0) - _first_int(family["learned_positions"]), 0) or None
 
 
 _USUAL_TOWER_SIDE = 448  # pixels, where a processor keeps the size of each picture (Qwen-VL)

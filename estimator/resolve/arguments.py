@@ -11,10 +11,11 @@ from typing import Any
 from analyzer.api import Argument, Known
 from analyzer.api import Origin as Place
 from estimator.launch.base import Arg
-from estimator.resolve.frameworks import Facts, table, to_origin, translate
+from estimator.resolve.frameworks import Facts, not_filled, table, to_origin, translate
 from estimator.sourced import Origin, Sourced, Unknown
 
 _TRAINING = "transformers.TrainingArguments"
+_LEAST_RANK = 9
 
 
 def options(argv: Sequence[Arg]) -> Iterator[tuple[str, Arg]]:
@@ -48,6 +49,7 @@ def add_hf_options(
             facts.found.pop(rule["field"], None)
             for value in _translated(rule, name, given[name]):
                 facts.add(rule["field"], value)
+                _add_bound(facts, rule, name, value.origin)
             continue
         own = next((declared[name] for name in rule["names"] if name in declared), ()) if declared else ()
         if facts.candidates(rule["field"]):
@@ -55,11 +57,18 @@ def add_hf_options(
         declared_values = [said for item in own if (said := translate(rule, item)) is not None]
         for said in declared_values:
             facts.add(rule["field"], said)
+            _add_bound(facts, rule, rule["names"][0], said.origin)
         if declared_values:
             continue
         if "default" in rule:
             place = Origin(f"default of TrainingArguments: {rule['default']}")
             facts.add(rule["field"], Sourced(rule["default"], to_origin(own[0].origin) if own else place))
+
+
+def _add_bound(facts: Facts, rule: Mapping[str, Any], name: str, place: Origin) -> None:
+    """A length that samples need not have, where no call says better whether they do."""
+    if rule.get("is_bound"):
+        facts.add("packing", Sourced(False, not_filled(name, place)), _LEAST_RANK)
 
 
 def _rules() -> list[Mapping[str, Any]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import fnmatch
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from analyzer.api import Argument, CallSite, Known, Ref, Unseen
@@ -129,11 +129,35 @@ def _apply(site: CallSite, row: Mapping[str, Any], facts: Facts) -> None:
                 facts.silent.setdefault(rule["field"], place)
         if "loader" in row.get("marks", ()) and rule["field"] == "micro_batch":
             facts.loaders.append((_is_shuffled(site), tuple(values)))
-            continue
-        for value in values:
-            is_default = value.origin.text.startswith("default of ")
-            rank = rule["default_rank"] if is_default and "default_rank" in rule else rule.get("rank", 0)
-            facts.add(rule["field"], value, int(rank))
+        else:
+            _add(site, rule, values, facts)
+
+
+def _add(site: CallSite, rule: Mapping[str, Any], values: list[Sourced[Any]], facts: Facts) -> None:
+    for value in values:
+        is_default = value.origin.text.startswith("default of ")
+        rank = rule["default_rank"] if is_default and "default_rank" in rule else rule.get("rank", 0)
+        facts.add(rule["field"], value, int(rank))
+    if values and rule.get("is_bound"):
+        facts.add("packing", _filling(site, rule, values[0].origin), int(rule.get("rank", 0)) + 1)
+
+
+def _filling(site: CallSite, rule: Mapping[str, Any], place: Origin) -> Sourced[Any]:
+    """Whether samples are as long as the bound that `rule` reads: only where the call pads them to it."""
+    for name, wanted in rule.get("filled", {}).items():
+        given = site.arguments.get(name, ())
+        values = {item.value if isinstance(item, Known) else None for item in given}
+        if values == {wanted}:
+            return Sourced(True, replace(to_origin(given[0].origin), text=f"{name}={wanted!r}"))
+        if wanted in values or None in values:
+            reason = f"{name} is not known: samples may be shorter than {rule['names'][0]}"
+            return Sourced(Unknown(reason, (False, True)), to_origin(given[0].origin))
+    return Sourced(False, not_filled(rule["names"][0], place))
+
+
+def not_filled(name: str, place: Origin) -> Origin:
+    """Where a length was read that samples need not have."""
+    return replace(place, text=f"{name} bounds the samples, nothing fills them up to it")
 
 
 def _implied(site: CallSite, rule: Mapping[str, Any]) -> Iterator[tuple[str, Sourced[Any]]]:

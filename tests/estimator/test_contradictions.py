@@ -26,7 +26,25 @@ def reasons(**fields: Any) -> str:
     ("said", "fields"),
     [
         ("1025 tokens are beyond the 1024 positions", {"model": "openai-community/gpt2", "seq_len": 1025}),
-        ("positions that the model has", {"seq_len": 100_000}),
+        ("8192 tokens are beyond the 4096 positions that the model was trained on; it runs", {"seq_len": 8192}),
+        ("513 tokens are beyond the 512 positions of the model's table", {"model": "roberta-base", "seq_len": 513}),
+        ("1025 tokens are beyond the 1024 positions of the model's table",
+         {"model": "facebook/bart-base", "seq_len": 1025}),
+        ("449 tokens are beyond the 448 positions of its decoder's table",
+         {"model": "openai/whisper-small", "seq_len": 449}),
+        ("384 pixels are beyond the 224 that the model's positions are for",
+         {"model": "google/vit-base-patch16-224", "seq_len": NOT_GIVEN, "image_size": 384}),
+        ("6 GPUs are not divisible by 4 (expert parallel)",
+         {"model": "mistralai/Mixtral-8x7B-v0.1", "num_gpus": 6, "ep_degree": 4}),
+        ("8 experts are not divisible by 16",
+         {"model": "mistralai/Mixtral-8x7B-v0.1", "num_gpus": 16, "ep_degree": 16}),
+        ("over the 4 tensor-parallel ranks, not over 2", {"num_gpus": 4, "tp_degree": 4, "sp_degree": 2}),
+        ("kept in host memory by ZeRO-3 and FSDP alone", {"sharding": "ddp", "num_gpus": 8, "offload": "params"}),
+        ("the model generates no text", {"model": "bert-base-uncased", "task": "generate"}),
+        ("dpo learns from answers, and the model writes none", {"model": "bert-base-uncased", "objective": "dpo"}),
+        ("adapters of rank 4096 are not smaller", {"method": "lora", "lora_rank": 4096}),
+        ("LOMO steps inside backward", {"optimizer": "lomo", "grad_accum": 2}),
+        ("resnet50 has 0.0256B parameters; 7B are given, and not counted", {"model": "resnet50", "params": "7B"}),
         ("zero3 on one GPU shards nothing", {"sharding": "zero3", "num_gpus": 1}),
         ("fsdp on one rank shards nothing", {"sharding": "fsdp", "num_gpus": 8, "tp_degree": 8}),
         ("8 GPUs are not divisible by 3 (tensor parallel)", {"num_gpus": 8, "tp_degree": 3}),
@@ -42,7 +60,7 @@ def reasons(**fields: Any) -> str:
         ("'banana' is no module name", {"method": "lora", "lora_targets": ["q_proj", "banana"]}),
         ("cannot accumulate over 8 micro-batches", {"optimizer_in_backward": True, "grad_accum": 8}),
         ("optimizer adamw is given, and nothing is trained", {"task": "infer", "optimizer": "adamw"}),
-        ("checkpointing full is given, and nothing is trained", {"task": "generate", "grad_checkpointing": True}),
+        ("grad_checkpointing full is given, and nothing is trained", {"task": "generate", "grad_checkpointing": True}),
         ("NVIDIA T4 has no arithmetic in bf16", {"gpu": "T4", "precision": "pure-bf16"}),
         ("NVIDIA A100 80GB SXM has no arithmetic in fp8", {"precision": "fp8"}),
         ("gpt2 has 0.124B parameters; 70B are given", {"model": "gpt2", "params": "70B"}),
@@ -57,6 +75,12 @@ def test_what_contradicts_itself_is_said(said: str, fields: dict[str, Any]) -> N
     "fields",
     [
         {"seq_len": 4096},
+        {"model": "roberta-base", "seq_len": 512},
+        {"model": "google/flan-t5-base", "seq_len": 4096},  # relative positions
+        {"model": "bigscience/bloom-560m", "seq_len": 8192},  # slopes
+        {"model": NOT_GIVEN, "params": "7B", "seq_len": 65536},  # nobody knows its positions
+        {"model": "state-spaces/mamba-130m-hf", "seq_len": 65536},
+        {"model": "google/vit-base-patch16-224", "seq_len": NOT_GIVEN, "image_size": 224},
         {"sharding": "zero3"},  # nobody wrote how many GPUs
         {"sharding": "zero3", "num_gpus": 1, "nodes": 4},
         {"sharding": "fsdp", "num_gpus": 8, "sharding_degree": 4},

@@ -33,6 +33,10 @@ def said(run: RunConfig, name: str) -> Any:
     return value.plausible or value.reason if isinstance(value, Unknown) else value
 
 
+def tokenized(**arguments: Any) -> CallSite:
+    return call("*.__call__", on="transformers.AutoTokenizer", max_length=512, truncation=True, **arguments)
+
+
 FIELDS: list[tuple[str, tuple[CallSite, ...], str, object]] = [
     ("model", (MODEL, ADAMW), "model", "org/model"),
     (
@@ -171,6 +175,11 @@ FIELDS: list[tuple[str, tuple[CallSite, ...], str, object]] = [
         "seq_len",
         4096,
     ),
+    ("rows padded to the bound", (MODEL, ADAMW, tokenized(padding="max_length")), "packing", True),
+    ("rows padded to the longest", (MODEL, ADAMW, tokenized(padding=True)), "packing", False),
+    ("rows not padded", (MODEL, ADAMW, tokenized()), "packing", False),
+    ("rows perhaps padded", (MODEL, ADAMW, tokenized(padding=("max_length", False))), "packing", (False, True)),
+    ("a trainer that packs", (MODEL, tokenized(), call("trl.SFTConfig", packing=True)), "packing", True),
     ("train", (MODEL, ADAMW), "task", "train"),
     ("generate", (MODEL, call("*.generate", max_new_tokens=64)), "task", "generate"),
     ("generate inside training", (MODEL, ADAMW, call("*.generate", max_new_tokens=64)), "task", "train"),
@@ -244,6 +253,15 @@ def test_hf_argument_parser_options_are_fields_of_training_arguments() -> None:
     fields = ("model", "micro_batch", "precision", "grad_checkpointing", "seq_len", "optimizer", "grad_accum")
     assert [said(run, name) for name in fields] == ["org/m", 2, "amp-bf16", "full", 512, "adamw", 1]
     assert str(run.micro_batch.origin) == "run.sh:4 (--per_device_train_batch_size 2)"
+
+
+@pytest.mark.parametrize(("option", "packing"), [("--block_size", None), ("--max_seq_length", False)])
+def test_an_option_that_bounds_the_samples_does_not_say_that_they_are_full(option: str, packing: object) -> None:
+    facts = frameworks.gather([call("transformers.HfArgumentParser")])
+    words = ["--model_name_or_path", "org/m", option, "512"]
+    arguments.add_hf_options(facts, [Arg(word, "run.sh", 4) for word in words])
+    (run,) = configs_from(facts, Tree({}))
+    assert (run.packing.value if run.packing.is_known else None) == packing
 
 
 def test_every_row_of_the_table_has_a_source_and_known_fields() -> None:
