@@ -10,7 +10,7 @@ from analyzer.engine.machine import Args, Frame, unseen
 from analyzer.engine.state import State
 from analyzer.engine.trace import Gap, start
 from analyzer.engine.typing import NOUNS, evaluates, has_model, is_blank, is_only_listed, kind_by_use
-from analyzer.engine.values import Class, Const, Func, Scalar, Stream, Tensor, Tuple, Unknown, Value, union
+from analyzer.engine.values import Class, Const, Func, Scalar, Stream, Tensor, Tuple, Unknown, Value, option, union
 from analyzer.syntax import ir
 
 
@@ -36,7 +36,7 @@ class Binding(Control):
             if value is None and param.default is not None:
                 value = state.get((func.scope, f"default {func.node.at} {param.name}"))
                 if isinstance(value, Const) and not self.wanted and (func.path, func.node.at) in self.commands:
-                    value = Scalar("option", trace=value.trace)  # ``fire.Fire(train)``: for every command line
+                    value = option(value)  # ``fire.Fire(train)``: for every command line
             value = value or unseen(f"argument `{param.name}`", self.site(func.node.at))
             if any(is_blank(case) for case in value.cases):
                 value = self.typed(param, func.node, value, state)

@@ -31,6 +31,7 @@ from analyzer.engine.values import (
     Unknown,
     Value,
     const,
+    option,
     union,
 )
 from analyzer.knowledge.homes import public_name
@@ -126,7 +127,7 @@ class Lookups(Uses):
         if obj.cls is not None:
             found = self.class_attribute(obj.cls, attr, state)
             if obj.born == "argument" and isinstance(found, Const) and not self.wanted:
-                return Scalar("option", trace=found.trace)  # the default of a field that an unseen caller may set
+                return option(found)  # the default of a field that an unseen caller may set
             if found is not None:
                 return self.bound(found, ref, at, state)
         if obj.kind == "Accelerator" and attr == "sync_gradients":

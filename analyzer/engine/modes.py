@@ -145,10 +145,18 @@ def _of_library(machine: Machine, name: str, arguments: tuple[tuple[str, Value],
         return "maybe"
     if row.effect == "sequential" and not arguments:  # ``Sequential(*layers)``
         return "maybe"
-    given = [value for key, value in arguments if key in _RATES]
-    if any(not (isinstance(value, Const) and not value.value) for value in given):
+    rates = {*_RATES, "0", "p"} if row.modes == "rate" else _RATES
+    given = [_may_be_off(value) for key, value in arguments if key in rates]
+    if "no" in given or row.modes == "dependent" or (row.modes == "rate" and not given):
         return "yes"
-    return "yes" if row.modes == "dependent" else "no"
+    return "maybe" if "maybe" in given else "no"
+
+
+def _may_be_off(rate: Value) -> Tri:
+    """Whether nothing is dropped: at a rate of zero, or at an option that is zero unless somebody sets it."""
+    if isinstance(rate, Const):
+        return "no" if rate.value else "yes"
+    return "maybe" if isinstance(rate, Scalar) and rate.is_off else "no"
 
 
 def _is_read(machine: Machine, base: Value) -> bool:

@@ -87,7 +87,8 @@ class Operations(Lookups):
         if op in {"*", "//"} and is_length(left) != is_length(right) and is_open(right if is_length(left) else left):
             return stretched(op, left if is_length(left) else right)
         if op == "%" and is_counted(left) and is_counted(right):
-            return Scalar("cycle")
+            is_each = isinstance(right, Const) and right.value == 1 and is_whole(left)
+            return const(0, right.trace) if is_each else Scalar("cycle")
         if type(left) is not Union and type(right) is not Union:
             return self.reckoned(self.mixed(op, left, right, at), at)
         return union([self.reckoned(self.mixed(op, one, two, at), at) for one in left.cases for two in right.cases])
@@ -196,6 +197,13 @@ def is_counted(value: Value) -> bool:
         or (isinstance(case, Const) and isinstance(case.value, (int, float)))
         for case in value.cases
     )
+
+
+def is_whole(value: Value) -> bool:
+    """A number the program made or counts: what it divides by one leaves nothing. One from elsewhere may be tested so
+    for being whole."""
+    cases = (case.value if isinstance(case, Const) else case for case in value.cases)
+    return all(type(case) in {Scalar, int} for case in cases)
 
 
 def negated(case: Value) -> Scalar:

@@ -66,9 +66,11 @@ class Const(Value):
 
 @dataclass(frozen=True, slots=True)
 class Scalar(Value):
-    """A Python number, string or other plain value of unknown content: it never carries a graph."""
+    """A Python number, string or other plain value of unknown content: it never carries a graph. `is_off`: an option
+    that is zero, empty or false unless somebody sets it."""
 
     kind: str = "number"
+    is_off: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,6 +272,11 @@ class Union(Value):
 def const(value: object, trace: Trace | None = None, overrides: tuple[Const, ...] = ()) -> Const:
     """A constant with its kind filled in."""
     return Const(value, type(value).__name__, overrides, trace=trace)
+
+
+def option(default: Const) -> Scalar:
+    """A value that is set from outside, or else the default: a rule must hold for both."""
+    return Scalar("option", not default.value, trace=default.trace)
 
 
 def join(one: Value, other: Value) -> Value:

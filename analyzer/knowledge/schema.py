@@ -38,7 +38,8 @@ class Row:
     first argument must be, where that is not known. `runs`: the number of an argument that is a function, which a
     framework calls for every step, and the kinds of what it is given.
     `random`: the global generators that it seeds (effect ``seed``) or draws from (effect ``draw``).
-    `modes`: ``dependent`` for a module with something that behaves differently in evaluation mode; `born`: ``eval`` for
+    `modes`: ``dependent`` for a module with something that behaves differently in evaluation mode, ``rate`` where that
+    is how much it drops, its first argument; `born`: ``eval`` for
     one that comes in that mode; `parts`: ``dependent`` where most of its children do as well.
     """
 

@@ -10,7 +10,7 @@ from analyzer.engine.commands import ARGV, plain
 from analyzer.engine.machine import Args
 from analyzer.engine.state import State
 from analyzer.engine.trace import Gap, Site, start
-from analyzer.engine.values import Class, Const, External, Ref, Scalar, Tuple, Unknown, Value, const, join
+from analyzer.engine.values import Class, Const, External, Ref, Scalar, Tuple, Unknown, Value, const, join, option
 from analyzer.syntax import ir
 from analyzer.syntax.scope import target_names
 
@@ -37,17 +37,18 @@ def add_argument(machine: Calls, ref: Ref, args: Args, at: int, state: State) ->
     dest = str(given_dest.value) if isinstance(given_dest, Const) else long.lstrip("-").replace("-", "_")
     default = _default(machine, args, long, at, state)
     value = _given(machine, args, names, default, at, state)
-    is_open = isinstance(value, Const) and not machine.wanted and not machine.argv
-    is_open = is_open and not (_is_stuck(args, value) and state.get((ref.obj, dest)) is None)
-    state.set((ref.obj, dest), Scalar("option", trace=value.trace) if is_open else value)
+    is_stuck = _is_stuck(args, value) and state.get((ref.obj, dest)) is None
+    state.set((ref.obj, dest), value if is_stuck else _opened(machine, value))
     return Scalar()
 
 
 def given_option(machine: Calls, args: Args, name: str, at: int, state: State) -> Value:
     """The value of one option: from the command line, else its default, which only the estimator is told."""
-    value = _given(machine, args, [name], _default(machine, args, name, at, state), at, state)
-    is_open = isinstance(value, Const) and not machine.wanted and not machine.argv
-    return Scalar("option", trace=value.trace) if is_open else value
+    return _opened(machine, _given(machine, args, [name], _default(machine, args, name, at, state), at, state))
+
+
+def _opened(machine: Calls, value: Value) -> Value:
+    return option(value) if isinstance(value, Const) and not machine.wanted and not machine.argv else value
 
 
 def _is_stuck(args: Args, value: Value) -> bool:
