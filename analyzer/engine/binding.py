@@ -37,7 +37,7 @@ class Binding(Control):
                 value = state.get((func.scope, f"default {func.node.at} {param.name}"))
                 if isinstance(value, Const) and not self.wanted and (func.path, func.node.at) in self.commands:
                     value = option(value)  # ``fire.Fire(train)``: for every command line
-            value = value or unseen(f"argument `{param.name}`", self.site(func.node.at))
+            value = value or unseen(f"argument `{param.name}`", self.site(func.node.at), is_given=True)
             if any(is_blank(case) for case in value.cases):
                 value = self.typed(param, func.node, value, state)
             state.set((frame.scope, param.name), value)
@@ -79,7 +79,8 @@ class Binding(Control):
         if "for" in uses and documented(node, param.name) is None and not is_only_listed(node, param.name):
             note = f"`{param.name}` is iterated over"
             return Stream(Tensor(is_opaque=True, is_batch=True), trace=start(site, note, Gap.CONVENTION))
-        return Unknown("a parameter", Gap.UNSEEN, trace=start(site, f"parameter `{param.name}`", Gap.UNSEEN))
+        note = f"parameter `{param.name}`"
+        return Unknown("a parameter", Gap.UNSEEN, is_given=True, trace=start(site, note, Gap.UNSEEN))
 
     def by_annotation(self, param: ir.Param, state: State) -> Value | None:
         """What a parameter is annotated as, if that tells anything."""

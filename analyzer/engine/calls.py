@@ -332,9 +332,8 @@ class Calls(Forwards):
         result = self.call_unseen(method, args, at, state, f"`.{method.name}` was not read")
         is_same = method.name in SAME_OBJECT and isinstance(receiver, Unknown) and not receiver.roots
         if is_same and isinstance(receiver, Unknown) and isinstance(result, Unknown):
-            return replace(
-                result, reason=receiver.reason, called=receiver.called, trace=receiver.trace
-            )  # ``build().to(device)``
+            same = {name: getattr(receiver, name) for name in ("reason", "called", "is_given", "trace")}
+            return replace(result, **same)  # ``build().to(device)``
         is_reduction = isinstance(receiver, Unknown) and method.name in {
             "sum",
             "mean",

@@ -349,6 +349,6 @@ class Args:
         return (*self.positional, *self.keywords.values(), *(value for _, value in self.unpacked))
 
 
-def unseen(reason: str, site: Site, gap: Gap = Gap.UNSEEN) -> Unknown:
+def unseen(reason: str, site: Site, gap: Gap = Gap.UNSEEN, *, is_given: bool = False) -> Unknown:
     """A value the text does not show."""
-    return Unknown(reason, gap, trace=start(site, reason, gap))
+    return Unknown(reason, gap, is_given=is_given, trace=start(site, reason, gap))

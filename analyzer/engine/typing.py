@@ -131,7 +131,7 @@ def is_loss_by_use(uses: frozenset[str]) -> bool:
 
 def is_argument(value: Value) -> bool:
     """Whether a value is what an unseen caller gave."""
-    return isinstance(value, Unknown) and value.reason.startswith(("a parameter", "argument "))
+    return isinstance(value, Unknown) and value.is_given
 
 
 def is_blank(value: Value) -> bool:

@@ -53,6 +53,8 @@ class Unknown(Value):
     via: frozenset[object] = frozenset()
     called: str = field(default="", compare=False)
     """The function that was not read and gave this; one of a method begins with a dot."""
+    is_given: bool = field(default=False, compare=False)
+    """Whether an unseen caller, or whoever starts the program, gave it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,7 +355,8 @@ def _blend(one: Value, other: Value) -> Value:
         )
     if isinstance(one, Unknown) and isinstance(other, Unknown):
         roots, via = limited(one.roots | other.roots), one.via | other.via
-        return Unknown(min(one.reason, other.reason), one.gap, roots, via, trace=witness(one, other))
+        first = min(one, other, key=lambda case: case.reason)
+        return replace(first, gap=one.gap, roots=roots, via=via, trace=witness(one, other))
     if isinstance(one, Tuple) and isinstance(other, Tuple):
         items = tuple(join(left, right) for left, right in zip(one.items, other.items, strict=True))
         return Tuple(items, trace=witness(one, other))

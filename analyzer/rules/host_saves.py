@@ -14,6 +14,7 @@ from analyzer.syntax.scope import dotted, of_type, target_names, walk
 _SAVES = re.compile(rb"\btorch\.save\(")
 _MAX_FILES = 12
 _MAX_NAMES = 12
+_MAX_DEPTH = 2
 
 
 _OTHERS = re.compile(r"optim|sched", re.IGNORECASE)
@@ -54,18 +55,69 @@ def _saves(program: Program, path: str) -> Iterator[ir.Call]:
             yield node
 
 
-def _is_from_host(program: Program, path: str, save: ir.Call) -> bool:
-    function, unit = program.function_around(Site(path, save.at)), program.unit(path)
-    body = function.body if function is not None else unit.body if unit is not None else ()
-    before = [node for node in walk(body, False) if isinstance(node, (ir.Expr, ir.Stmt)) and node.at <= save.at]
+def _is_from_host(program: Program, path: str, save: ir.Call, depth: int = 0) -> bool:
+    """Whether the first argument of a call was moved to the host before, by its function or by those that call it."""
     given = save.args[0].value if save.args else save
-    names = _sources(before, given)
+    return _was_moved(program, path, save.at, given) or (
+        depth < _MAX_DEPTH and _by_callers(program, path, given, depth)
+    )
+
+
+def _was_moved(program: Program, path: str, at: int, given: ir.Expr) -> bool:
+    function, unit = program.function_around(Site(path, at)), program.unit(path)
+    body = function.body if function is not None else unit.body if unit is not None else ()
+    before = [node for node in walk(body, False) if isinstance(node, (ir.Expr, ir.Stmt)) and node.at <= at]
+    names, hosts = _sources(before, given), _hosts(unit)
     movers = {each.name for found in (path, *program.modules) for each in _movers(program, found)}
-    if any(_is_moved(value, movers) for value in (given, *_given_to(before, names))):
+    if any(_is_moved(value, movers, hosts) for value in (given, *_given_to(before, names))):
         return True
-    moves = [node for node in before if isinstance(node, ir.Call) and _moves(node) and _root(node) in names]
+    moves = [node for node in before if isinstance(node, ir.Call) and _moves(node, hosts) and _root(node) in names]
     last = max(moves, key=lambda node: node.at, default=None)
-    return last is not None and _moves(last) == "cpu"
+    return last is not None and _moves(last, hosts) == "cpu"
+
+
+def _by_callers(program: Program, path: str, given: ir.Expr, depth: int) -> bool:
+    """Whether a function saves what it is given, and every call of it that was read gives what was moved."""
+    function = program.function_around(Site(path, given.at))
+    params = [param.name for param in function.params if param.name not in {"self", "cls"}] if function else []
+    names = [name for name in params if name in _names(given)]
+    if function is None or len(names) != 1:
+        return False
+    place = params.index(names[0])
+    calls = [
+        (other, call)
+        for other in dict.fromkeys((path, *program.modules))
+        for call in of_type(program.unit(other), ir.Call)
+        if (name := dotted(call.callee)) != "torch.save" and (name or "").rpartition(".")[2] == function.name
+    ]
+    values = [(other, call, _argument(call, place, names[0])) for other, call in calls]
+    return bool(values) and all(
+        value is not None
+        and (
+            _was_moved(program, other, call.at, value)
+            or (depth + 1 < _MAX_DEPTH and _by_callers(program, other, value, depth + 1))
+        )
+        for other, call, value in values
+    )
+
+
+def _argument(call: ir.Call, place: int, name: str) -> ir.Expr | None:
+    """What a call gives a parameter."""
+    plain = [arg for arg in call.args if not arg.keyword]
+    named = next((arg.value for arg in call.args if arg.keyword == name), None)
+    return named if named is not None else plain[place].value if place < len(plain) else None
+
+
+def _hosts(unit: ir.Unit | None) -> frozenset[str]:
+    """Names that a file gives the host, and nothing else: ``cpu = torch.device("cpu")``."""
+    given: dict[str, list[ir.Expr | None]] = {}
+    for node in of_type(unit, ir.Assign):
+        for name in (name for target in node.targets for name in target_names(target)):
+            given.setdefault(name, []).append(node.value)
+    none: frozenset[str] = frozenset()
+    return frozenset(
+        name for name, values in given.items() if all(value is not None and _is_host(value, none) for value in values)
+    )
 
 
 def _sources(before: list[ir.Expr | ir.Stmt], given: ir.Expr) -> set[str]:
@@ -96,30 +148,33 @@ def _names(value: ir.Expr) -> set[str]:
 
 def _movers(program: Program, path: str) -> Iterator[ir.FunctionDef]:
     """Functions of a file that move something to the host: ``def to_cpu(state): … state.cpu()``."""
+    hosts = _hosts(program.unit(path))
     for function in of_type(program.unit(path), ir.FunctionDef):
-        if any(_moves(node) == "cpu" for node in walk(function.body, False)):
+        if any(_moves(node, hosts) == "cpu" for node in walk(function.body, False)):
             yield function
 
 
-def _is_moved(value: ir.Expr, movers: set[str]) -> bool:
+def _is_moved(value: ir.Expr, movers: set[str], hosts: frozenset[str]) -> bool:
     """``model.cpu().state_dict()``, ``{k: v.cpu() for …}``, ``to_cpu(model.state_dict())``."""
     parts = tuple(walk((ir.Evaluate(value.at, value),), True))
     helpers = (dotted(part.callee) for part in parts if isinstance(part, ir.Call))
-    return any(_moves(part) == "cpu" for part in parts) or any(name in movers for name in helpers)
+    return any(_moves(part, hosts) == "cpu" for part in parts) or any(name in movers for name in helpers)
 
 
-def _moves(node: object) -> str:
+def _moves(node: object, hosts: frozenset[str]) -> str:
     """``cpu`` of ``model.eval().cpu()`` and ``v.to("cpu")``; the name of another method that moves; else nothing."""
     if not isinstance(node, ir.Call) or not isinstance(node.callee, ir.Attribute):
         return ""
     name = node.callee.attr
-    if name == "to" and node.args and _is_host(node.args[0].value):
+    if name == "to" and node.args and _is_host(node.args[0].value, hosts):
         return "cpu"
     return name if name in {"cpu", "cuda", "to"} else ""
 
 
-def _is_host(value: ir.Expr) -> bool:
-    """``"cpu"`` or ``torch.device("cpu")``."""
+def _is_host(value: ir.Expr, hosts: frozenset[str]) -> bool:
+    """``"cpu"``, ``torch.device("cpu")``, or a name for it."""
+    if isinstance(value, ir.Name):
+        return value.id in hosts
     if isinstance(value, ir.Call) and dotted(value.callee) in {"torch.device", "device"} and value.args:
         value = value.args[0].value
     return isinstance(value, ir.Constant) and value.value == "cpu"

@@ -71,7 +71,7 @@ def _default(machine: Calls, args: Args, name: str, at: int, state: State) -> Va
         required = args.keywords.get("required")
         if not name.startswith("-") or (isinstance(required, Const) and required.value):
             reason = f"argument {name} is required"
-            return Unknown(reason, trace=start(site, reason, Gap.UNSEEN))
+            return Unknown(reason, is_given=True, trace=start(site, reason, Gap.UNSEEN))
         by_action = {"store_true": False, "store_false": True}.get(_action(args))
         value = const(by_action)
     if isinstance(value, Const):
