@@ -36,7 +36,8 @@ GPU's takes them (Llama 3, Mistral, Qwen), which the static model leaves open; f
 embedding's two gradients into a third tensor, where autograd adds real ones in place (Gemma, OPT);
 transformers' output object, which holds the 16-bit logits, is dropped before backward here; a tanh GELU
 written out, and a LayerNorm's result, are fp32 under autocast, which adapters do not tell (phi-2, BART, Whisper);
-a CPU's attention whose values are narrower than its keys keeps the scores (DeepSeek-V2, sdpa), a GPU's does not;
+a CPU's attention whose values are narrower than its keys keeps the scores (DeepSeek-V2, sdpa: as much as eager
+attention, 6 bytes per score, and without them 1 % is left), a GPU's does not;
 kernels of state-space models are stand-ins that keep what the real ones keep (`kernels.py`);
 a CPU's attention returns another layout than a GPU's, so Whisper copies its result (sdpa).
 """
@@ -147,7 +148,7 @@ def _setup(model: str, variant: Variant, layers: int, batch: int, seq: int, opti
         return replace(setup, facts=replace(facts, layers=2 * layers), target_len=seq)
     params = facts.embedding_params + facts.layer_params * layers
     parts = tuple((name, count * layers // facts.layers) for name, count in facts.parts)
-    facts = replace(facts, parts=parts)
+    facts = replace(facts, parts=parts, dense_layers=0)
     return replace(setup, facts=replace(facts, layers=layers, params=params))
 
 

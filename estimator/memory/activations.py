@@ -97,11 +97,11 @@ def _part_casts(setup: Setup) -> dict[str, float]:
     return {"attention": 2 * each, "both": 2 * each, "mlp": gated, "moe": gated, "recurrence": 3 * each * is_split}
 
 
-def _every_other_matmul(setup: Setup) -> int:
+def _every_other_matmul(setup: Setup) -> float:
     """Width of what selective checkpointing keeps beside attention's result: the first, third, … matmul of a layer
     (torchtitan's policy; of a gated MLP the gate's and the last one's)."""
     facts, f = setup.facts, _active_ffn(setup)
-    widths = (
+    widths: list[float] = (
         [facts.q_width + 2 * facts.kv_width] if facts.is_qkv_fused else [facts.q_width, facts.kv_width, facts.kv_width]
     )
     widths.append(facts.hidden)
@@ -167,9 +167,12 @@ def _extra_copies(setup: Setup) -> int:
 
 
 def _score_bytes(setup: Setup) -> float:
-    """Bytes per token of one materialised score matrix."""
-    heads = setup.facts.heads / setup.tp
-    return heads * setup.seq_len * setup.compute_bytes if setup.attention == "eager" else 0.0
+    """Bytes per token of materialised scores: what the softmax reads, its result, and that cast back; where it computes
+    in the precision of the rest, two of them."""
+    if setup.attention != "eager":
+        return 0.0
+    c, wide = setup.compute_bytes, 4 if setup.is_amp or setup.facts.is_rms_norm else setup.compute_bytes
+    return setup.facts.heads / setup.tp * setup.seq_len * (2 * c + (wide if wide != c else 0))
 
 
 def _attention(setup: Setup) -> tuple[float, float]:
@@ -252,9 +255,8 @@ def _cross(setup: Setup) -> float:
     return target * kept + source * c * (2 * facts.kv_width / setup.tp + copies)
 
 
-def _active_ffn(setup: Setup) -> int:
-    facts = setup.facts
-    return facts.experts_per_token * facts.moe_ffn if facts.experts and facts.moe_ffn else facts.ffn
+def _active_ffn(setup: Setup) -> float:
+    return setup.facts.active_ffn
 
 
 def _mlp(setup: Setup) -> tuple[float, float]:

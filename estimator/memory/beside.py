@@ -14,6 +14,14 @@ def held(setup: Setup) -> list[Term]:
     return [Term(name, int(total), 0, formula, source) for name, total, formula, source in _all(setup)]
 
 
+def critic_activations(setup: Setup, kept: Term) -> Term:
+    """What a critic keeps: its loss and the policy's are added before one backward pass."""
+    name = "critic's saved activations"
+    if setup.objective != "ppo":
+        return Term(name, 0, 0, "no critic", "")
+    return Term(name, kept.num_bytes, 0, kept.formula, "trl PPOTrainer: PolicyAndValueWrapper")
+
+
 def _all(setup: Setup) -> Iterator[tuple[str, float, str, str]]:
     ranks = weights.weight_sharding(setup)
     whole = setup.device_params * setup.weight_bytes / ranks

@@ -13,7 +13,7 @@ from dataclasses import replace
 from estimator.memory.choice import Choice, Choices, choose, fixed, undecided
 from estimator.memory.extents import extents
 from estimator.memory.ranks import ranks
-from estimator.memory.setup import ADAPTERS, WITH_REFERENCE, Setup
+from estimator.memory.setup import ADAPTERS, READS_LOGPS, WITH_REFERENCE, Setup
 from estimator.models import images
 from estimator.models.facts import ModelFacts
 from estimator.runconfig import UNSET, RunConfig
@@ -34,6 +34,7 @@ def choices(run: RunConfig, readings: tuple[ModelFacts, ...]) -> Choices:
     is_training = task == "train"
     method = _method(run, is_training)
     world = _world(run)
+    readings = _headed(run, readings)
     found: Choices = {
         "facts": Choice(readings[0], readings, (), len(readings) > 1),
         "task": fixed(task),
@@ -83,6 +84,11 @@ def choices(run: RunConfig, readings: tuple[ModelFacts, ...]) -> Choices:
     return {**found, **_implementations(likely)}
 
 
+def _headed(run: RunConfig, readings: tuple[ModelFacts, ...]) -> tuple[ModelFacts, ...]:
+    """A reward model's head gives one number (AutoModelForSequenceClassification)."""
+    return tuple(facts.without_head for facts in readings) if run.objective.value == "reward" else readings
+
+
 def _implementations(likely: Setup) -> Choices:
     """What versions of the same library do differently, where it matters. scaled_dot_product_attention takes grouped
     keys since torch 2.5; before, and with a mask still, transformers repeats them. FlashAttention always took them."""
@@ -115,9 +121,24 @@ def _gradients_kept(run: RunConfig, facts: ModelFacts, method: str) -> Choice:
     return Choice(False, (False, True), is_even=method == "full")
 
 
-def _widening(facts: ModelFacts) -> Choice:
-    """transformers' decoders cast 16-bit logits to fp32 (ForCausalLMLoss); its models of two stacks do not."""
-    return Choice(False, (False, True)) if facts.kind == "encdec" else Choice(True, (True, False))
+def _prompt(run: RunConfig, is_training: bool) -> Choice:
+    """How much of the context is read at once: the prompt, where a run says its length beside the context's."""
+    prompt, context = run.seq_len.value, run.max_context.value
+    if isinstance(prompt, int) and isinstance(context, int) and prompt < context:
+        return fixed(prompt / context)
+    return Choice(0.0, (0.0, 1.0)) if run.max_context.is_known or not is_training else fixed(1.0)
+
+
+def _shifting(run: RunConfig) -> Choice:
+    """A log-probability is gathered from a view of the logits; a cross-entropy wants rows that follow each other."""
+    return fixed(False) if run.objective.value in READS_LOGPS else Choice(False, (False, True), is_even=True)
+
+
+def _widening(run: RunConfig, facts: ModelFacts) -> Choice:
+    """transformers' decoders cast 16-bit logits to fp32 (ForCausalLMLoss); its models of two stacks do not, nor does
+    trl since its losses take log-probabilities sequence by sequence."""
+    is_narrow = facts.kind == "encdec" or run.objective.value in READS_LOGPS
+    return Choice(False, (False, True)) if is_narrow else Choice(True, (True, False))
 
 
 def _stepping(facts: ModelFacts) -> Choice:
@@ -265,9 +286,9 @@ def _numbers(run: RunConfig, is_training: bool, method: str, facts: ModelFacts) 
         "adapter_copy": Choice(3, (3, 5, 0)) if method in ("lora", "qlora") else fixed(0),
         "widens_adapters": Choice(True, (True, False), (False,)) if method in ("lora", "qlora") else fixed(False),
         "unties": _untying(run, facts, is_training) if is_tied else fixed(False),
-        "widens_logits": _widening(facts) if is_training else fixed(True),
-        "shifts_logits": Choice(False, (False, True), is_even=True) if is_training else fixed(False),
-        "prompt_share": Choice(0.0, (0.0, 1.0)) if run.max_context.is_known or not is_training else fixed(1.0),
+        "widens_logits": _widening(run, facts) if is_training else fixed(True),
+        "shifts_logits": _shifting(run) if is_training else fixed(False),
+        "prompt_share": _prompt(run, is_training),
     }
 
 

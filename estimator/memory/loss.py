@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from estimator.memory.setup import Setup
+from estimator.memory.setup import READS_LOGPS, Setup
 from estimator.report import Term
 
 _CHUNKS = 8
@@ -25,7 +25,7 @@ def widened_logits(setup: Setup) -> Term:
 
 def log_probabilities(setup: Setup) -> Term:
     """What the loss's forward pass makes and keeps; a compiler makes it while it reduces."""
-    per_token = 0 if setup.is_compiled else (1 + setup.shifts_logits) * _width(setup)
+    per_token = 0 if setup.is_compiled else (1 + setup.shifts_logits) * (4 if setup.is_amp else _width(setup))
     source = "cross_entropy keeps log_softmax (derivatives.yaml: nll_loss, _log_softmax)"
     return _term(setup, "log-probabilities", per_token, source)
 
@@ -34,6 +34,12 @@ def logit_gradient(setup: Setup) -> Term:
     """What the loss's backward pass makes."""
     per_token = 4 if setup.is_compiled else _width(setup)
     return _term(setup, "gradient of the logits", per_token, "_log_softmax_backward_data makes it whole")
+
+
+def reference_logits(setup: Setup) -> Term:
+    """Those of a frozen copy, and one sequence's log-probabilities."""
+    per_token = setup.compute_bytes + _width(setup) // max(setup.samples, 1)
+    return _term(setup, "reference logits", per_token, "trl compute_ref_log_probs, after the policy's forward pass")
 
 
 def _term(setup: Setup, name: str, per_token: int, source: str) -> Term:
@@ -48,8 +54,10 @@ def _width(setup: Setup) -> int:
 
 
 def _is_widened(setup: Setup) -> bool:
-    """Whether the loss computes in fp32: autocast's does, and where code casts the logits."""
-    return setup.is_amp or setup.compute_bytes == 4 or setup.widens_logits
+    """Whether the loss reads all logits in fp32: autocast casts them for a cross-entropy, and where code does. Where
+    log-probabilities are taken sequence by sequence, only theirs are fp32 under autocast."""
+    is_cast = setup.is_amp and setup.objective not in READS_LOGPS
+    return is_cast or setup.compute_bytes == 4 or setup.widens_logits
 
 
 def _elements(setup: Setup) -> float:

@@ -23,6 +23,9 @@ PAIRED = ("dpo", "orpo", "reward")
 """Objectives whose loss compares two answers (trl: one forward pass over both)."""
 WITH_REFERENCE = ("dpo", "kto", "ppo")
 """Objectives that compare with a frozen copy; adapters are switched off instead (trl, peft). GRPO's is off in trl."""
+READS_LOGPS = ("dpo", "orpo", "kto", "ppo", "grpo")
+"""Objectives whose loss reads the log-probability of each token that was said, one sequence at a time (trl
+`selective_log_softmax`): logits are not cast as a whole."""
 ONLINE = ("ppo", "grpo")
 """Objectives that learn from what the model generates between the steps."""
 

@@ -38,20 +38,28 @@ def _training(setup: Setup) -> list[tuple[str, list[Term]]]:
     read = [loss.logits(setup), loss.widened_logits(setup)]
     log_probabilities = loss.log_probabilities(setup)
     scattered, root = (collectives.unsharded_gradients(setup, is_last=is_last) for is_last in (False, True))
-    forward = [*held, *([added] if is_early else []), kept, fetched, quantised]
+    critic = beside.critic_activations(setup, kept)
+    forward = [*held, *([added] if is_early else []), kept, critic, fetched, quantised]
     passing = generation.forward_working_set(setup)
     return [
         ("model load", [model, collectives.unsharded_weights(setup), scratch]),
         *_rollout(setup, [*at_rest, fetched, quantised]),
         ("forward end", [*forward, cached, *read]),
         ("loss forward", [*forward, cached, *read, log_probabilities]),
-        *([("reference forward", [*forward, recorded, *read, passing])] if setup.objective in WITH_REFERENCE else []),
+        *_reference(setup, [*forward, recorded, *read, log_probabilities, passing]),
         ("loss backward", [*forward, recorded, *read, log_probabilities, loss.logit_gradient(setup)]),
         ("deepest backward", [*forward, recorded, working, scattered]),
         ("backward end", [*held, added, working, fetched, quantised, root, weights.tied_gradient(setup)]),
         ("optimizer step", [*held, grads, weights.step_temporaries(setup)]),
         ("evaluation", [*at_rest, fetched, quantised, passing, *read]),
     ]
+
+
+def _reference(setup: Setup, held: list[Term]) -> list[tuple[str, list[Term]]]:
+    """A frozen copy, or the model without its adapters, reads what the policy has read."""
+    if setup.objective not in WITH_REFERENCE:
+        return []
+    return [("reference forward", [*held, loss.reference_logits(setup)])]
 
 
 def _rollout(setup: Setup, held: list[Term]) -> list[tuple[str, list[Term]]]:

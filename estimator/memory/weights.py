@@ -207,6 +207,8 @@ def step_temporaries(setup: Setup) -> Term:
         return Term(name, 0, 0, "a fused step updates in place", "torch.optim fused kernels")
     lists, formula = (2, "two lists of the parameters' size") if setup.optimizer == "adagrad" else (
         1, "one list of the parameters' size")  # fmt: skip
+    if setup.objective == "ppo":  # one optimizer steps policy and critic (trl PPOTrainer)
+        lists, formula = 2 * lists, f"{formula}, and the critic's"
     total = int(lists * setup.trainable_params * setup.trained_bytes / state_sharding(setup))
     return Term(name, total, 0, formula, "torch.optim foreach kernels")
 

@@ -94,6 +94,9 @@ class ModelFacts:
     has_layer_scale: bool = False  # a factor per channel behind each part (DINOv2)
     relative_span: int = 0  # positions that queries and keys are compared with beside each other (DeBERTa)
     tower: ModelFacts | None = None  # an encoder of images in front of a decoder, or beside a text encoder
+    dense_layers: int = 0  # that have no experts, of a model whose others do
+    shared_ffn: int = 0  # width of the experts that every token passes, beside those it is routed to
+    is_headless: bool = False  # a reward model or classifier made of a decoder: its head gives one number
     parts: tuple[tuple[str, int], ...] = ()  # of a hybrid: attention, recurrence, both, mlp, moe, and how many of each
     recurrence: Recurrence | None = None
 
@@ -104,7 +107,7 @@ class ModelFacts:
     @property
     def has_head(self) -> bool:
         """Whether a matrix makes logits over the vocabulary."""
-        return self.kind in ("decoder", "encdec")
+        return self.kind in ("decoder", "encdec") and not self.is_headless
 
     @property
     def has_attention(self) -> bool:
@@ -141,7 +144,34 @@ class ModelFacts:
     def expert_params(self) -> int:
         """Parameters of all routed experts."""
         matrices = 3 if self.is_gated else 2
-        return min(self.layers * self.experts * matrices * self.hidden * self.moe_ffn, self.block_params)
+        count = (self.layers - self.dense_layers) * self.experts
+        return min(count * matrices * self.hidden * self.moe_ffn, self.block_params)
+
+    @property
+    def active_ffn(self) -> float:
+        """Feed-forward width that one token passes, in an average layer."""
+        if not self.experts or not self.moe_ffn:
+            return self.ffn
+        each = self.experts_per_token * self.moe_ffn + self.shared_ffn
+        return each + (self.ffn - each) * self.dense_layers / self.layers
+
+    @property
+    def attention_params(self) -> int:
+        """Weights of one layer's attention."""
+        h, heads = self.hidden, self.heads
+        if not self.latent:
+            return 2 * h * (self.q_width + self.kv_width)
+        rotated = self.head_dim - self.plain_dim
+        queries = (h + self.q_width) * self.query_latent if self.query_latent else h * self.q_width
+        values = heads * (self.value_dim or self.head_dim)
+        return queries + h * self.latent + (self.latent - rotated) * (heads * self.plain_dim + values) + h * values
+
+    @property
+    def without_head(self) -> ModelFacts:
+        """The same layers under a head of one number."""
+        if not self.has_head:
+            return self
+        return replace(self, params=self.params - (0 if self.is_tied else self.vocab * self.hidden), is_headless=True)
 
     @property
     def layer_params(self) -> int:
@@ -437,7 +467,7 @@ def _facts_as(row: dict[str, str], kind: str) -> ModelFacts | None:
         return None
     family = _families().get(row["family"], _PLAIN)
     active = number(row, "params_active")
-    return _with_cache(row["attention"], ModelFacts(
+    return _with_experts(_with_cache(row["attention"], ModelFacts(
         id=row["hf_id"], kind=kind, params=int(number(row, "params_total") or 0), layers=layers, hidden=hidden,
         heads=heads, kv_heads=_first_int(row["kv_heads"]) or heads,
         head_dim=_first_int(row["head_dim"]) or hidden // heads,
@@ -458,7 +488,29 @@ def _facts_as(row: dict[str, str], kind: str) -> ModelFacts | None:
         has_layer_scale=family["layer_scale"] == "True", relative_span=_first_int(family["relative_span"]),
         tower=_tower(row) if kind in ("decoder", "encoder") else None,
         drops_ffn=kind == "encdec" and bool(re.search("dropout_rate|activation_dropout", row["uses_dropout"])),
-    ))  # fmt: skip
+    )))  # fmt: skip
+
+
+def _with_experts(facts: ModelFacts) -> ModelFacts:
+    """How many layers have experts, and how wide those are that every token passes. Both follow from the counts: what
+    is inactive are routed experts, and what is neither attention, routed, dense nor embedding is shared."""
+    if not (facts.experts and facts.moe_ffn and facts.params_active) or facts.parts or not facts.is_gated:
+        return facts
+    matrix = 3 * facts.hidden
+    idle = matrix * facts.moe_ffn * (facts.experts - facts.experts_per_token)
+    sparse = round((facts.params - facts.params_active) / idle) if idle > 0 else 0
+    if not 0 < sparse <= facts.layers:
+        return facts
+    found = replace(facts, dense_layers=facts.layers - sparse)
+    rest = found.block_params - found.expert_params - found.layers * found.attention_params
+    rest -= found.dense_layers * matrix * found.ffn + sparse * found.experts * found.hidden
+    rest -= found.tower.params if found.tower else 0
+    width = rest / (matrix * sparse)
+    return replace(found, shared_ffn=64 * round(width / 64) if width > _SOME_SHARE * found.moe_ffn else 0)
+
+
+_SOME_SHARE = 0.2
+"""Of one expert's width: what is less are norms, biases and gates."""
 
 
 def _positions(row: dict[str, str], family: dict[str, str]) -> int | None:

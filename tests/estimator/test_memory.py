@@ -393,3 +393,18 @@ def test_a_tied_head_may_be_loaded_apart_from_a_checkpoint_in_fp8() -> None:
         found = candidates.choices(run(model=model, task="generate", precision=precision),
                                    choose_model(run(model=model)).readings)["unties"]  # fmt: skip
         assert found.probable in ((), (False,))
+
+
+def test_a_prompt_is_read_at_once_and_the_rest_token_by_token() -> None:
+    one = setup(task="generate", precision="pure-bf16", seq_len=6144, max_context=8192)
+    whole = setup(task="generate", precision="pure-bf16", seq_len=8192)
+    assert (one.prompt_share, whole.prompt_share) == (0.75, 0.0)
+    read = activations.layer(one)
+    share = generation.forward_working_set(one).num_bytes
+    assert share == int(0.75 * (read.transient + 2 * read.boundary))
+
+
+def test_eager_attention_has_scores_their_softmax_and_that_cast_back_at_once() -> None:
+    """Llama's code computes the softmax in fp32: 2 + 4 + 2 bytes per head and pair of tokens."""
+    one = setup(task="generate", precision="pure-bf16", max_context=2048, attention="eager")
+    assert activations.layer(one).transient == 2048 * (32 * 2048 * 8 + 2 * 2 * 4096)

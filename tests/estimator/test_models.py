@@ -94,3 +94,29 @@ def test_a_size_alone_means_several_public_shapes() -> None:
     assert len({(facts.layers, facts.hidden) for facts in shapes}) >= 3
     assert {facts.params for facts in shapes} == {7_000_000_000}
     assert all(facts.is_guessed for facts in shapes)
+
+
+@pytest.mark.parametrize(
+    ("name", "dense", "shared"),
+    [
+        ("deepseek-ai/DeepSeek-V2", 1, 2 * 1536),
+        ("deepseek-ai/DeepSeek-V2-Lite", 1, 2 * 1408),
+        ("deepseek-ai/DeepSeek-V3", 3, 2048),
+        ("moonshotai/Kimi-K2-Instruct", 1, 2048),
+        ("Qwen/Qwen1.5-MoE-A2.7B", 0, 5632),
+        ("Qwen/Qwen3-30B-A3B", 0, 0),
+        ("mistralai/Mixtral-8x7B-v0.1", 0, 0),
+        ("openai/gpt-oss-20b", 0, 0),
+    ],
+)
+def test_counts_tell_dense_layers_and_shared_experts(name: str, dense: int, shared: int) -> None:
+    """As the publishers' configurations have them: first_k_dense_replace, n_shared_experts x moe_intermediate_size."""
+    facts = find_model(name)
+    assert facts is not None
+    assert (facts.dense_layers, facts.shared_ffn) == (dense, shared)
+
+
+def test_every_token_passes_the_shared_experts_too() -> None:
+    facts = find_model("deepseek-ai/DeepSeek-V2-Lite")
+    assert facts is not None
+    assert facts.active_ffn == pytest.approx((26 * (6 + 2) * 1408 + 10944) / 27)

@@ -279,6 +279,28 @@ def test_preference_losses_read_two_answers_and_some_a_reference(objective: str,
     assert at["saved activations"] == answers * term("saved activations", "forward end")
 
 
+def test_log_probabilities_are_taken_sequence_by_sequence() -> None:
+    """trl selective_log_softmax: 16-bit logits, what log_softmax keeps of each sequence, and a gradient."""
+    seen = 2 * TOKENS * V  # two answers
+    at = moment("loss backward", objective="dpo")
+    assert (at["logits"], at["log-probabilities"], at["gradient of the logits"]) == (2 * seen, 2 * seen, 2 * seen)
+    assert "fp32 copy of the logits" not in at
+    mixed = moment("loss backward", objective="dpo", precision="amp-bf16")
+    assert (mixed["log-probabilities"], mixed["gradient of the logits"]) == (4 * seen, 2 * seen)
+    assert moment("reference forward", objective="dpo")["reference logits"] == seen * (2 + 2 // 4)
+
+
+def test_a_reward_model_has_a_head_of_one_number() -> None:
+    at = moment("loss backward", objective="reward")
+    assert not {name for name in at if "logit" in name or "prob" in name}
+    assert at["weights"] == (P - V * H) * 2
+
+
+def test_a_critic_keeps_what_the_policy_keeps() -> None:
+    at = moment("deepest backward", objective="ppo")
+    assert at["critic's saved activations"] == at["saved activations"]
+
+
 def test_adapters_are_their_own_reference() -> None:
     assert not term("reference model", "forward end", objective="dpo", method="lora")
 
