@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Protocol
 from analyzer.errors import PreflightError
 from analyzer.findings import Confidence, Edit, Finding, Fix, Report, Severity
 from analyzer.fixes.apply import apply, choose
+from analyzer.journal import Answers as Answers
+from analyzer.journal import Journal as Journal
 from analyzer.nesting import decode
 
 if TYPE_CHECKING:
@@ -46,17 +48,25 @@ def analyze(files: Files, targets: Sequence[str], options: Options | None = None
 
 
 def analyze_each(
-    files: Files, targets: Iterable[str], options: Options, report_on: Collection[str], reads: set[str] | None = None
+    files: Files, targets: Iterable[str], options: Options, report_on: Collection[str], journal: Journal | None = None
 ) -> Iterator[tuple[str, Report]]:
     """`analyze`, one target at a time, for a caller that hands targets out as it goes: each with what it shows.
 
     A target may show a finding in another file it reaches; those in `report_on` are kept. So the same finding can come
-    more than once, and the caller keeps the surest (`analyzer.findings.surest`). `reads` holds, when a target is
-    reported, the files that its report was made from.
+    more than once, and the caller keeps the surest (`analyzer.findings.surest`). `journal` holds, when a target is
+    reported, the questions that its report was made from.
     """
     from analyzer import one_by_one
 
-    return one_by_one.analyze_each(files, targets, options, report_on, reads)
+    return one_by_one.analyze_each(files, targets, options, report_on, journal)
+
+
+def answers(files: Files, report_on: Collection[str]) -> Answers:
+    """What a tree answers today to the questions that a `Journal` holds, for `analyze_each` with `report_on`."""
+    from analyzer.notebooks.files import NotebookFiles
+    from analyzer.project import Project
+
+    return Answers(Project(NotebookFiles(files)), report_on)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

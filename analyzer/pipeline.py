@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TypeVar
@@ -37,32 +37,33 @@ def analyze(files: Files, targets: Sequence[str], options: Options) -> Report:
 
 def _examined(files: Files, targets: Sequence[str], options: Options) -> tuple[list[Finding], tuple[Skipped, ...]]:
     """A function of its own, so that trees and states are gone before the garbage collector may look at them."""
-    run = Run(files, targets, [rule for rule in catalogue.rules() if wanted(rule, options)])
-    run.all()
-    return verified(run, files, options.min_confidence), run.notes()
+    run = Run(files, frozenset(targets), [rule for rule in catalogue.rules() if wanted(rule, options)])
+    run.all(targets)
+    return verified(run, files, options.min_confidence), run.notes(targets)
 
 
 class Run:
     """One analysis of some targets: the findings, and which entry file showed those of a path."""
 
-    def __init__(self, files: Files, targets: Collection[str], rules: Sequence[type[Rule]]) -> None:
+    def __init__(self, files: Files, shown: Container[str], rules: Sequence[type[Rule]]) -> None:
         self.sources = Sources(Project(files))
-        self.targets = targets
+        self.shown = shown
+        """The files whose findings are wanted."""
         self.rules = rules
         self.findings: dict[tuple[str, Span], Finding] = {}
         self.entries: dict[str, set[str]] = {}
         self.skipped: dict[Skipped, None] = {}
 
-    def all(self, starts: Collection[str] | None = None) -> None:
-        for path in self.targets if starts is None else sorted(starts):
-            for item in analyze_one(self.sources, path, self.rules, frozenset(self.targets), self.skipped):
+    def all(self, targets: Iterable[str]) -> None:
+        for path in targets:
+            for item in analyze_one(self.sources, path, self.rules, self.shown, self.skipped):
                 self.entries.setdefault(item.path, set()).add(path)
                 known = self.findings.get((item.rule, item.span))
                 if known is None or item.confidence.rank > known.confidence.rank:
                     self.findings[item.rule, item.span] = item
 
-    def notes(self) -> tuple[Skipped, ...]:
-        unread = [self.sources.skipped[path] for path in self.targets if path in self.sources.skipped]
+    def notes(self, targets: Iterable[str]) -> tuple[Skipped, ...]:
+        unread = [self.sources.skipped[path] for path in targets if path in self.sources.skipped]
         return tuple(dict.fromkeys([*unread, *self.skipped]))
 
     def of(self, path: str) -> list[Finding]:
@@ -88,7 +89,7 @@ def verified(run: Run, files: Files, least: Confidence) -> list[Finding]:
     kept: list[Finding] = []
     for path in dict.fromkeys(item.path for item in run.findings.values()):
         mine = [item if item.confidence.rank >= least.rank else replace(item, fix=None) for item in run.of(path)]
-        source = files.read(path)
+        source = run.sources.project.read(path)
         if source is not None and any(item.fix for item in mine):
 
             def again(changed: bytes, path: str = path) -> Sequence[str] | None:
@@ -147,21 +148,21 @@ def _excuses(
 
 
 def analyze_one(
-    sources: Sources, path: str, rules: Sequence[type[Rule]], targets: frozenset[str], skipped: dict[Skipped, None]
+    sources: Sources, path: str, rules: Sequence[type[Rule]], shown: Container[str], skipped: dict[Skipped, None]
 ) -> Iterator[Finding]:
     """The findings that the program starting at one file shows, in any target."""
     source = sources.project.read(path)
     if source is not None and not screen.may_matter(source):
         sources.unit_if_cheap(path, source)
         return
-    yield from seen_again(lambda: list(located(_drafts(sources, path, rules, targets, skipped), sources)))
+    yield from seen_again(lambda: list(located(_drafts(sources, path, rules, shown, skipped), sources)))
 
 
 def drafted(
-    sources: Sources, path: str, rules: Sequence[type[Rule]], targets: frozenset[str], skipped: dict[Skipped, None]
+    sources: Sources, path: str, rules: Sequence[type[Rule]], shown: Container[str], skipped: dict[Skipped, None]
 ) -> list[Draft]:
     """The findings of `analyze_one` before their places are looked up."""
-    return seen_again(lambda: _drafts(sources, path, rules, targets, skipped))
+    return seen_again(lambda: _drafts(sources, path, rules, shown, skipped))
 
 
 def seen_again(look: Callable[[], T]) -> T:
@@ -174,18 +175,18 @@ def seen_again(look: Callable[[], T]) -> T:
 
 
 def _drafts(
-    sources: Sources, path: str, rules: Sequence[type[Rule]], targets: frozenset[str], skipped: dict[Skipped, None]
+    sources: Sources, path: str, rules: Sequence[type[Rule]], shown: Container[str], skipped: dict[Skipped, None]
 ) -> list[Draft]:
     program = Program(sources.project, knowledge(), sources)
     try:
         program.run_target(path)
-        return _asked(program, path, rules, targets, skipped)
+        return _asked(program, path, rules, shown, skipped)
     finally:
         program.forget()
 
 
 def _asked(
-    program: Program, path: str, rules: Sequence[type[Rule]], targets: frozenset[str], skipped: dict[Skipped, None]
+    program: Program, path: str, rules: Sequence[type[Rule]], shown: Container[str], skipped: dict[Skipped, None]
 ) -> list[Draft]:
     """What the rules say of a program that has been run."""
     skipped.update(dict.fromkeys(program.skipped))
@@ -199,7 +200,7 @@ def _asked(
         except Exception as error:  # noqa: BLE001  boundary per rule: a broken rule must not hide the others
             skipped[Skipped(path, f"internal error in {rule.code}: {type(error).__name__}: {error}")] = None
             continue
-        drafts += [draft for draft in report.drafts.values() if draft.site.path in targets]
+        drafts += [draft for draft in report.drafts.values() if draft.site.path in shown]
     return [draft for draft in drafts if not unit_tests.is_inside(program, draft.site)]
 
 

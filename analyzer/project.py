@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 
 from analyzer.api import Files
+from analyzer.journal import Journal
 
 _IMPORT = re.compile(
     rb"^[ \t]*(?:from[ \t]+(?P<dots>\.*)[ \t]*(?P<module>[\w.]*)[ \t]+import[ \t]*(?P<names>\([^)]*\)|[^\n#;]*)"
@@ -23,26 +25,30 @@ _IMPORT_LINE = re.compile(rb"[ \t]*(?:from|import)\b")
 class Project:
     """The tree under analysis as importable modules."""
 
-    def __init__(self, files: Files, touched: set[str] | None = None) -> None:
+    def __init__(self, files: Files, journal: Journal | None = None) -> None:
         self.files = files
-        self.touched: set[str] = set() if touched is None else touched
-        """The files that anything was asked of, also of those that are remembered: what a result depends on."""
+        self.journal = Journal() if journal is None else journal
+        """The questions that anything was asked since somebody last looked: what a result depends on."""
         self._paths = frozenset(files.paths())
         self._python = sorted(path for path in self._paths if path.endswith((".py", ".ipynb")))
         self._words: dict[str, frozenset[bytes]] = {}
         self._num_words = 0
         self._matching: dict[re.Pattern[bytes], list[str]] = {}
         self._on_import_lines: dict[bytes, list[str]] | None = None
+        self._resolved: dict[tuple[str, str, int], str | None] = {}
         self._changed: str | None = None
 
     def with_changed(self, files: Files, path: str) -> Project:
         """The same tree with another text of one file: what is known of the others stays known."""
-        changed = Project(files, self.touched)
+        changed: Project = object.__new__(Project)
+        changed.files, changed.journal, changed._changed = files, self.journal, path
+        changed._paths, changed._python, changed._num_words = self._paths, self._python, 0
         changed._words = {known: words for known, words in self._words.items() if known != path}
+        changed._matching = {}
         for also, matching in self._matching.items():
             has_match = also.search(files.read(path) or b"") is not None
             changed._matching[also] = sorted({*matching, path} if has_match else {*matching} - {path})
-        changed._on_import_lines, changed._changed = self._on_import_lines, path
+        changed._on_import_lines, changed._resolved = self._on_import_lines, self._resolved
         return changed
 
     def make_room(self) -> None:
@@ -51,33 +57,51 @@ class Project:
             self._num_words = 0
             self._words.clear()
 
+    @contextmanager
+    def noting(self) -> Iterator[Journal]:
+        """What is asked inside is noted apart as well: for who remembers what comes of it."""
+        around, self.journal = self.journal, Journal()
+        try:
+            yield self.journal
+        finally:
+            around.add(self.journal)
+            self.journal = around
+
     @property
     def is_single(self) -> bool:
         """Whether there is one Python file: who uses it stands elsewhere."""
-        return len(self._python) < 2
+        is_single = len(self._python) < 2
+        self.journal.answers["single",] = is_single
+        return is_single
 
     def read(self, path: str) -> bytes | None:
         """The bytes of a file of the tree."""
-        self.touched.add(path)
+        self.journal.reads.add(path)
         return self.files.read(path)
 
     def naming(self, name: str, but: str, also: re.Pattern[bytes] | None = None) -> Iterator[str]:
         """The other Python files and notebooks that hold `name` as a word, and a match of `also`: one of few patterns,
         as every file is searched once for each."""
-        self.touched.update(self._python)
+        words = (None, 0) if also is None else (also.pattern.decode("latin-1"), also.flags)
+        return self.journal.listed(("naming", name, *words, but), self._naming(name, but, also), self._changed)
+
+    def _naming(self, name: str, but: str, also: re.Pattern[bytes] | None) -> Iterator[str]:
         word = name.encode()
         if also is None:
-            found = [path for path in self._python if word in (self.read(path) or b"")]
+            found = [path for path in self._python if word in (self.files.read(path) or b"")]
         elif also in self._matching:
             found = self._matching[also]
         else:
-            found = self._matching[also] = [path for path in self._python if also.search(self.read(path) or b"")]
+            found = [path for path in self._python if also.search(self.files.read(path) or b"")]
+            self._matching[also] = found
         return (path for path in found if path != but and word in self._words_of(path))
 
     def importers(self, name: str, path: str) -> Iterator[str]:
         """The other files that import `path` with `name` as a word on a line of an import. The tree is read once for
         all names: asked of each file in turn, this would take time with the square of their number."""
-        self.touched.update(self._python)
+        return self.journal.listed(("importers", name, path), self._importers(name, path), self._changed)
+
+    def _importers(self, name: str, path: str) -> Iterator[str]:
         if self._on_import_lines is None:
             self._on_import_lines = {}
             for each in self._python:
@@ -87,19 +111,30 @@ class Project:
         found = [each for each in self._on_import_lines.get(word, ()) if each not in (path, changed)]
         if changed not in (None, path) and word in _words_on_import_lines(self.files.read(changed) or b""):
             found.append(changed)
-        return (each for each in found if self.imports(each, path))
+        return (each for each in found if self._imports(each, path))
 
     def _words_of(self, path: str) -> frozenset[bytes]:
         known = self._words.get(path)
         if known is None:
-            known = self._words[path] = frozenset(_WORD.findall(self.read(path) or b""))
+            known = self._words[path] = frozenset(_WORD.findall(self.files.read(path) or b""))
             self._num_words += len(known)
         return known
 
     def imports(self, path: str, other: str) -> bool:
         """Whether one file of the tree imports another."""
-        source = self.read(path)
-        return source is not None and other in imported_paths(source, path, self._paths)
+        found = self._imports(path, other)
+        if path != self._changed:
+            self.journal.answers["imports", path, other] = found
+        return found
+
+    def _imports(self, path: str, other: str) -> bool:
+        source = self.files.read(path)
+        if source is None:
+            return False
+        if path != self._changed:
+            return other in imported_paths(source, path, self._paths)
+        self.journal.reads.add(path)
+        return other in _imported(source, path, lambda module, level: self.resolve(module, path, level))
 
     def module_name(self, path: str) -> str:
         """The dotted name of a file."""
@@ -110,7 +145,12 @@ class Project:
 
         An absolute import is looked for beside the importing file, then in each folder above it and its ``src``.
         """
-        return resolve(self._paths, module, from_path, level)
+        key = (module, from_path.rpartition("/")[0], level)
+        if key not in self._resolved:
+            self._resolved[key] = resolve(self._paths, module, from_path, level)
+        found = self._resolved[key]
+        self.journal.answers["file", key[0], key[1], level] = found
+        return found
 
 
 def _words_on_import_lines(source: bytes) -> set[bytes]:
@@ -144,11 +184,15 @@ def imported_paths(source: bytes, path: str, known: Collection[str]) -> list[str
     """See `analyzer.api.imported_paths`. Text in a string that looks like an import counts as one; so does every name
     that may be a submodule; packages on the way run their ``__init__``, so they count."""
     paths = known if isinstance(known, (set, frozenset)) else frozenset(known)
+    return _imported(source, path, lambda module, level: resolve(paths, module, path, level))
+
+
+def _imported(source: bytes, path: str, home: Callable[[str, int], str | None]) -> list[str]:
     found: dict[str, None] = {}
     for module, level in _imports(_JOINED.sub(b" ", source)):
         parts = module.split(".")
         for end in range(1, len(parts) + 1):
-            target = resolve(paths, ".".join(parts[:end]), path, level)
+            target = home(".".join(parts[:end]), level)
             if target is not None and target != path:
                 found[target] = None
     return list(found)

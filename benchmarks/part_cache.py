@@ -1,6 +1,6 @@
-"""The command on a project of a hundred files, first without reports of an earlier run and then with them.
+"""The command on projects of about a hundred files: without reports of an earlier run, with them, and after an edit.
 
-``PREFLIGHT_PROJECT`` names the folder (else: the first hundred programs of our own cases).
+``PREFLIGHT_PROJECT`` names the folders (else: the first hundred programs of our own cases).
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import resource
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -18,6 +19,8 @@ from benchmarks.robustness import programs
 
 NUM_FILES = 100
 REPEATS = 3
+NUM_EDITS = 9
+MORE = b"\n\ndef added(x):\n    return x + 1\n"
 
 
 def timed(folder: Path, cache: Path) -> tuple[float, float]:
@@ -32,30 +35,43 @@ def timed(folder: Path, cache: Path) -> tuple[float, float]:
     return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def project(folder: Path) -> str:
-    """Fill a folder with the files; what they are."""
-    given = os.environ.get("PREFLIGHT_PROJECT")
-    if given is not None:
-        shutil.copytree(given, folder, dirs_exist_ok=True)
-        return f"`{Path(given).name}`"
+def projects(folder: Path) -> list[Path]:
+    """The folders, made where none is given."""
+    if given := os.environ.get("PREFLIGHT_PROJECT"):
+        return [Path(word) for word in given.split(os.pathsep)]
+    made = folder / "our own cases"
+    made.mkdir()
     for number, source in enumerate(programs([])[:NUM_FILES]):
-        (folder / f"program_{number:03}.py").write_bytes(source)
-    return "our own cases"
+        (made / f"program_{number:03}.py").write_bytes(source)
+    return [made]
+
+
+def row(given: Path) -> str:
+    """One project. What is edited is every so many-th of its files, one after the other."""
+    with tempfile.TemporaryDirectory() as cache, tempfile.TemporaryDirectory() as around:
+        tree = Path(shutil.copytree(given, Path(around) / "tree", ignore=shutil.ignore_patterns(".git")))
+        files = sorted(tree.rglob("*.py"))
+        cold = timed(tree, Path(cache))
+        warm = min((timed(tree, Path(cache)) for _ in range(REPEATS)), key=lambda each: each[1])
+        edited = []
+        for file in files[:: max(1, len(files) // NUM_EDITS)][:NUM_EDITS]:
+            file.write_bytes(file.read_bytes() + MORE)
+            edited.append(timed(tree, Path(cache)))
+    half = [statistics.median(each[kind] for each in edited) for kind in (0, 1)]
+    times = (f"{wall:.2f} ({cpu:.2f})" for wall, cpu in (cold, warm, half, max(edited)))
+    return f"| `{given.name}` | {len(files)} | {' | '.join(times)} |"
 
 
 def run() -> str:
     """Markdown."""
-    with tempfile.TemporaryDirectory() as tree, tempfile.TemporaryDirectory() as cache:
-        label = project(Path(tree))
-        num_files = sum(1 for _ in Path(tree).rglob("*.py"))
-        cold = timed(Path(tree), Path(cache))
-        warm = min((timed(Path(tree), Path(cache)) for _ in range(REPEATS)), key=lambda each: each[1])
+    with tempfile.TemporaryDirectory() as folder:
+        rows = "\n".join(map(row, projects(Path(folder))))
     return f"""## Warm cache
 
-`preflight check` of {num_files} files, {label}, whole process, the processes it starts included.
+`preflight check .`, whole process, the processes it starts included: seconds on the wall (and of processors). A
+function is added at the end of one file after another, {NUM_EDITS} of them.
 
-| | seconds | of processors |
-| --- | ---: | ---: |
-| first run | {cold[0]:.2f} | {cold[1]:.2f} |
-| again, nothing changed | {warm[0]:.2f} | {warm[1]:.2f} |
+| project | files | first run | again, nothing changed | after an edit, median | slowest |
+| --- | ---: | ---: | ---: | ---: | ---: |
+{rows}
 """

@@ -23,6 +23,8 @@ RECORD_TTL = 7 * DAY
 BLOB_TTL = 7 * DAY
 BLOB_MAX_BYTES = 1 << 20
 TREE_TTL = DAY
+KNOWN_REPORT_TTL = 3 * DAY
+KNOWN_REPORT_MAX_BYTES = 64 << 10
 OWNER_TTL = 3_600
 OWNER_ABSENT_TTL = 6 * 3_600
 """The owner's defaults; a push to them drops the entry, the time is for a push that we never heard of."""
@@ -93,6 +95,12 @@ class Keys:
     def blob(self, repo_id: int, sha: str) -> str:
         """string (the bytes), BLOB_TTL, at most BLOB_MAX_BYTES: a git blob. Per repository: no reads across them."""
         return f"{self.space}:blob:{repo_id}:{sha}"
+
+    def known_report(self, repo_id: int, key: str) -> str:
+        """string (zlib), KNOWN_REPORT_TTL, at most KNOWN_REPORT_MAX_BYTES: a report on one file that may count again
+        (`bot.isolate.cache`). Per repository: what a child that was broken into leaves here is its own pull request's
+        repository's."""
+        return f"{self.space}:known:{repo_id}:{key}"
 
     def tree(self, repo_id: int, sha: str) -> str:
         """string (zlib JSON), TREE_TTL: the recursive listing of a commit's tree."""

@@ -96,7 +96,10 @@ def _called(program: Program, unit: ir.Unit) -> frozenset[str]:
     """The full names of what a file calls through its imports, and `RESTORES` if it reads weights; kept with the
     sources, because many programs share a file."""
     known = program.sources.called.get(unit.path)
-    if known is None:
+    if known is not None:
+        program.project.journal.add(known[1])
+        return known[0]
+    with program.project.noting() as journal:
         names = meanings(program, unit)
         found: set[str] = set()
         for name, how in unit.uses.items():
@@ -107,8 +110,8 @@ def _called(program: Program, unit: ir.Unit) -> frozenset[str]:
             head, _, rest = name.partition(".")
             if "()" in how and head in names:
                 found.add(f"{names[head]}.{rest}" if rest else names[head])
-        known = program.sources.called[unit.path] = frozenset(found)
-    return known
+        program.sources.called[unit.path] = frozenset(found), journal
+    return frozenset(found)
 
 
 def _add(program: Program, full: str, path: str, found: Randomness) -> None:

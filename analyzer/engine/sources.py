@@ -7,6 +7,7 @@ from collections.abc import Collection
 
 from analyzer.engine.trace import Site
 from analyzer.findings import Skipped, Span
+from analyzer.journal import Journal
 from analyzer.nesting import decode, too_deep
 from analyzer.project import Project
 from analyzer.syntax import ir, native
@@ -37,8 +38,8 @@ class Sources:
         self._trees: dict[str, Tree] = {}
         self._known_places: dict[str, Places] = {}
         self._agreed: set[str] = set()
-        self.called: dict[str, frozenset[str]] = {}
-        """What each file calls through its imports, once somebody asked."""
+        self.called: dict[str, tuple[frozenset[str], Journal]] = {}
+        """What each file calls through its imports, once somebody asked, and what was asked to find that out."""
         self._by_libcst: set[str] = set()
         self._held = 0
         """The length of all files read so far."""
@@ -67,7 +68,7 @@ class Sources:
 
     def unit(self, path: str) -> ir.Unit | None:
         """The IR of a file; None, with a note, where it cannot be read."""
-        self.project.touched.add(path)
+        self.project.journal.reads.add(path)
         if path not in self.units:
             self.units[path] = None
             self.units[path] = self._lowered(path)

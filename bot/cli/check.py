@@ -24,11 +24,10 @@ if TYPE_CHECKING:
     from analyzer.api import Options
     from analyzer.findings import Report
     from bot.core.config import Config
+    from bot.isolate.folder import Folder
     from bot.sources.selection import Selection
 
 _EXCLUDED = "excluded by the configuration"
-FILES_FOR_A_CHILD = 8
-"""A child takes half a second to start, in which it could have looked at as many files."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -67,8 +66,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the report (or the diff) and say by the exit code how bad it is."""
     from bot.cli._fixing import fixed, unified_diff, write
-    from bot.isolate.cache import folder_for
-    from bot.isolate.pool import Job, analyze_in_children
+    from bot.isolate.pool import FILES_FOR_A_CHILD, Job, analyze_in_children
     from bot.sources.selection import select
 
     most_children, files = _num_children(args), places(args.save)
@@ -78,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
     num_children = min(most_children, args.jobs or 1 + len(selection.targets) // FILES_FOR_A_CHILD)
     _tell_extensions()
     job = Job(root=selection.root, paths=selection.paths, targets=selection.targets, options=_options(args, config))
-    report = analyze_in_children(job, num_children, cache_folder=None if args.no_cache else folder_for(selection.root))
+    report = analyze_in_children(job, num_children, store=None if args.no_cache else _store(selection))
     report = _wanted(report, config)
     if args.fix or args.diff:
         changes = fixed(job, report, num_children, args.unsafe)
@@ -101,6 +99,20 @@ def run(args: argparse.Namespace) -> int:
     else:
         show(rendered(report, args.format, is_coloured()))
     return _exit_code(report, selection, args.fail_on)
+
+
+def _store(selection: Selection) -> Folder | None:
+    """Where reports of earlier runs are; what stands in the way is said."""
+    from bot.isolate import cache
+    from bot.isolate.folder import Folder, folder_for
+
+    if not cache.is_possible():
+        return None
+    folder = folder_for(selection.root)
+    if folder is None and selection.targets:
+        where = "neither your cache folder nor the one for temporary files is yours alone and outside the tree"
+        print(f"preflight check: nothing is remembered for the next run: {where}", file=sys.stderr)
+    return Folder(folder) if folder is not None else None
 
 
 def _num_children(args: argparse.Namespace) -> int:

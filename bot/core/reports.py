@@ -42,6 +42,11 @@ def merged(reports: Iterable[Report]) -> Report:
     )
 
 
+def is_whole(report: Report) -> bool:
+    """Whether no bug of ours shortened it: one that did is not kept for another run."""
+    return not any("internal error" in item.reason for item in report.skipped)
+
+
 def renamed(report: Report, name: Callable[[str], str]) -> Report:
     """The report with every path as `name` has it."""
     return replace(

@@ -1,99 +1,96 @@
-"""Reports of earlier runs, one file for each target, in the user's cache folder: data only, never in the tree.
+"""Reports of earlier runs, an entry for each target: data only, never in the tree.
 
-A report counts again if everything it was made from is the same: the engine, the options, the list of files (an import
-that found nothing may find something in another list) and the bytes of every file that was read for it. What cannot be
-read back exactly (damaged, of another format) is no entry. Where there is no safe folder there is no cache.
+A report counts again if everything it was made from is the same: the engine, the options, the bytes of every file that
+was read for it, and the answer to every question that was asked of the tree as a whole (`analyzer.journal`). Where the
+tree is the same as a whole, no question is asked again. What cannot be read back exactly (damaged, of another format)
+is no entry; where there is no place for entries there is no cache.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
 import sys
-import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
+from hashlib import sha256
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-from analyzer.api import Options
+from analyzer.api import Answers, Options, answers
 from analyzer.findings import Report
 from bot.core.reports import report_from_json
+from bot.isolate.snapshot import Snapshot, digest_of
 
-_FORMAT = "1"
-_MAX_ENTRIES = 400  # in one of 256 folders: the oldest go first
-Read = Callable[[str], bytes | None]
+_FORMAT = "2"
+MAX_ENTRY_BYTES = 1 << 20
+
+
+class Store(Protocol):
+    """Where entries are kept. It may forget any of them, and fails in silence: the next run has more to do."""
+
+    def get(self, key: str) -> bytes | None:
+        """An entry; its bytes may be anything."""
+
+    def put(self, key: str, entry: bytes) -> None:
+        """Keep an entry."""
 
 
 class ReportCache:
     """The reports on the targets of one tree."""
 
-    def __init__(self, folder: Path, options: Options, paths: Iterable[str], read: Read) -> None:
-        self._folder = folder
-        self._read = read
-        self._digests: dict[str, str] = {}
+    def __init__(self, store: Store, options: Options, tree: Snapshot) -> None:
+        self._store = store
+        self._tree = tree
+        self._answers: Answers | None = None
         chosen = [sorted(options.select), sorted(options.ignore), options.min_confidence.value]
-        self._base = _digest(json.dumps([_FORMAT, engine(), chosen, list(paths)]).encode())
+        self._base = digest_of(json.dumps([_FORMAT, engine(), chosen]).encode())
 
     def get(self, target: str) -> Report | None:
         """The report of an earlier run, if it would be the same today."""
+        entry = self._store.get(self._key(target, self._tree.digest(target)))
         try:
-            digest, _, body = self._place(target).read_bytes().partition(b"\n")
-            if digest.decode() != _digest(body):
+            digest, made, asked, report = (entry or b"").split(b"\n")
+            if digest.decode() != digest_of(b"\n".join((made, asked, report))):
                 return None
-            entry = json.loads(body)
-            if any(self._digest_of(path) != known for path, known in entry["reads"].items()):
-                return None
-            return report_from_json(entry["report"])
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return report_from_json(json.loads(report)) if self._holds(json.loads(made), asked) else None
+        except (ValueError, KeyError, TypeError, AttributeError):
             return None
 
-    def put(self, target: str, reads: Mapping[str, str], report: Mapping[str, Any]) -> None:
-        """Keep a report. `reads`: the files it was made from, each with the digest of the bytes that were read."""
-        body = json.dumps({"reads": dict(reads), "report": report}).encode()
-        place = self._place(target)
-        try:
-            place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            handle, name = tempfile.mkstemp(dir=place.parent)
-            with os.fdopen(handle, "wb") as file:
-                file.write(_digest(body).encode() + b"\n" + body)
-            os.replace(name, place)
-            _thin_out(place.parent)
-        except OSError:  # a full disk, a folder that went away: the next run has more to do
-            return
+    def put(self, target: str, made: Mapping[str, Any], report: Mapping[str, Any]) -> None:
+        """Keep a report, with what it was made from (`Snapshot.made_from`)."""
+        head = {name: made[name] for name in ("reads", "listing", "texts")}
+        body = b"\n".join(json.dumps(part).encode() for part in (head, made["asked"], report))
+        if len(body) <= MAX_ENTRY_BYTES:
+            self._store.put(self._key(target, made["reads"][target]), digest_of(body).encode() + b"\n" + body)
 
-    def _place(self, target: str) -> Path:
-        name = _digest(f"{self._base} {target}".encode("utf-8", "surrogateescape"))
-        return self._folder / name[:2] / name[2:]
+    def _holds(self, made: Mapping[str, Any], asked: bytes) -> bool:
+        tree = self._tree
+        if any(tree.digest(path) != known for path, known in made["reads"].items()):
+            return False
+        if made["texts"] is not None and made["texts"] == tree.texts():
+            return True
+        of_paths, of_texts = json.loads(asked)
+        if made["listing"] == tree.listing:
+            of_paths = ()
+        return self._same(of_paths) and self._same(of_texts)
 
-    def _digest_of(self, path: str) -> str:
-        if path not in self._digests:
-            self._digests[path] = digest_of(self._read(path))
-        return self._digests[path]
+    def _same(self, asked: Sequence[Sequence[Any]]) -> bool:
+        if not asked:
+            return True
+        if self._answers is None:
+            self._answers = answers(self._tree, self._tree.shown)
+        return self._answers.hold(asked)
 
-
-def folder_for(root: Path) -> Path | None:
-    """Where reports on a tree may be kept: a folder of the user's own, outside the tree; None where there is none."""
-    if _has_extensions():
-        return None
-    given = os.environ.get("XDG_CACHE_HOME", "")
-    home = Path(os.path.expanduser("~"))
-    usual = home / ("Library/Caches" if sys.platform == "darwin" else ".cache")
-    folder = (Path(given) if os.path.isabs(given) else usual) / "preflight"
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        place, status = folder.resolve(), folder.stat()
-    except (OSError, RuntimeError):
-        return None
-    is_ours = status.st_uid == os.getuid() and not status.st_mode & 0o022
-    return place if is_ours and not place.is_relative_to(root.resolve()) else None
+    def _key(self, target: str, digest: str) -> str:
+        return digest_of(json.dumps([self._base, target, digest]).encode())
 
 
-def digest_of(content: bytes | None) -> str:
-    """The digest of a file's bytes, or of its absence."""
-    return "absent" if content is None else _digest(content)
+def is_possible() -> bool:
+    """Whether reports may be kept at all. Rules and tables of others may change without a new version: with them every
+    run is a full one."""
+    points = metadata.entry_points()
+    return not any(points.select(group=group) for group in ("preflight.rules", "preflight.knowledge"))
 
 
 @cache
@@ -101,27 +98,9 @@ def engine() -> str:
     """A digest of all that decides what is found: the analyzer's code and tables, its parsers."""
     import analyzer
 
-    whole = hashlib.sha256(f"{sys.version} {metadata.version('libcst')}".encode())
+    whole = sha256(f"{sys.version} {metadata.version('libcst')}".encode())
     folder = Path(analyzer.__file__).parent
     for place in sorted(folder.rglob("*")):
         if place.suffix in {".py", ".toml"}:
             whole.update(place.relative_to(folder).as_posix().encode() + b"\0" + place.read_bytes())
     return whole.hexdigest()
-
-
-def _has_extensions() -> bool:
-    """Rules and tables of others may change without a new version: with them every run is a full one."""
-    points = metadata.entry_points()
-    return any(points.select(group=group) for group in ("preflight.rules", "preflight.knowledge"))
-
-
-def _digest(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
-
-
-def _thin_out(folder: Path) -> None:
-    entries = list(folder.iterdir())
-    if len(entries) > _MAX_ENTRIES:
-        entries.sort(key=lambda place: place.stat().st_mtime)
-        for place in entries[: len(entries) - _MAX_ENTRIES]:
-            place.unlink(missing_ok=True)

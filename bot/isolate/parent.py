@@ -83,6 +83,21 @@ class Child:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
 
+    def reply(self, document: Mapping[str, Any], deadline: Allowance) -> None:
+        """Write one document to a child that asked for it, and may not be listening. Raises `Died`, `Overdue`."""
+        assert self._process.stdin is not None
+        place, left = self._process.stdin.fileno(), json.dumps(document).encode() + b"\n"
+        while left:
+            if not select.select([], [place], [], max(0.0, deadline.left()))[1]:
+                if deadline.left() > 0:
+                    continue
+                self._process.kill()
+                raise Overdue("took too long")
+            try:
+                left = left[os.write(place, left[: select.PIPE_BUF]) :]
+            except OSError:
+                raise Died(self._why()) from None
+
     def send(self, document: Mapping[str, Any]) -> None:
         """Write one document. Raises `Died`."""
         assert self._process.stdin is not None

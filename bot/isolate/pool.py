@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import queue
 import threading
 from collections.abc import Mapping, Sequence
@@ -14,13 +13,16 @@ from typing import Any
 from analyzer.api import Options
 from analyzer.errors import PreflightError
 from analyzer.findings import Report, Skipped
-from bot.core.reports import merged, report_from_json
+from bot.core.reports import is_whole, merged, report_from_json
 from bot.isolate.analysis import ListedFiles
-from bot.isolate.cache import ReportCache
+from bot.isolate.cache import ReportCache, Store
 from bot.isolate.parent import Child, Died, Overdue, python_module
+from bot.isolate.snapshot import Snapshot
 
 _COMMAND = python_module("bot.isolate.analysis")
 _START_SECONDS = 60.0
+FILES_FOR_A_CHILD = 8
+"""A child takes a third of a second to start, in which it could have looked at as many files."""
 _MAX_DEATHS_IN_A_ROW = 8
 _MAX_TRIES = 3  # of one target: as it is, then without the files that seem to be the cause
 
@@ -46,22 +48,25 @@ class Job:
 
 
 def analyze_in_children(
-    job: Job, num_children: int, limits: Limits | None = None, cache_folder: Path | None = None
+    job: Job, num_children: int, limits: Limits | None = None, store: Store | None = None
 ) -> Report:
     """What `analyzer.api.analyze` says about the targets, whatever they do to the process that reads them.
 
-    The same whatever the number of children, and with reports of earlier runs from `cache_folder`. Raises
-    `PreflightError` where no child can be started at all.
+    The same whatever the number of children (`num_children` at most), and with reports of earlier runs from `store`.
+    Raises `PreflightError` where no child can be started at all.
     """
     if not job.targets:
         return Report(num_files=0, skipped=(), findings=())
-    cache = _cache(job, cache_folder)
+    cache = _cache(job, store)
     done = {target: report for target in job.targets if cache and (report := cache.get(target))}
     waiting: queue.SimpleQueue[str] = queue.SimpleQueue()
     for target in job.targets:
         if target not in done:
             waiting.put(target)
-    num_children = max(1, min(num_children, len(job.targets) - len(done)))
+    num_left = len(job.targets) - len(done)
+    if done:
+        num_children = min(num_children, 1 + num_left // FILES_FOR_A_CHILD)
+    num_children = max(1, min(num_children, num_left))
     stop = threading.Event()
     lanes = [_Lane(job, limits or Limits(), waiting, stop, cache) for _ in range(num_children)]
     with ThreadPoolExecutor(num_children) as threads:
@@ -76,12 +81,11 @@ def analyze_in_children(
     return merged(done[target] for target in dict.fromkeys(job.targets) if target in done)
 
 
-def _cache(job: Job, folder: Path | None) -> ReportCache | None:
+def _cache(job: Job, store: Store | None) -> ReportCache | None:
     """None where texts stand in for files: they are analysed once."""
-    if folder is None or job.texts:
+    if store is None or job.texts:
         return None
-    listed = dict.fromkeys(json.dumps(part) for part in (sorted(job.paths), sorted(job.targets)))
-    return ReportCache(folder, job.options, listed, ListedFiles(job.root, job.paths, {}).read)
+    return ReportCache(store, job.options, Snapshot(ListedFiles(job.root, job.paths, {}), job.targets))
 
 
 class _Lane:
@@ -169,16 +173,16 @@ class _Lane:
         while True:
             document = child.receive(allowance)
             if "report" in document:
-                self._remember(target, document)
-                return report_from_json(document["report"])
+                report = report_from_json(document["report"])
+                self._remember(target, document, report)
+                return report
             at.append(document["at"])
 
-    def _remember(self, target: str, document: Mapping[str, Any]) -> None:
+    def _remember(self, target: str, document: Mapping[str, Any], report: Report) -> None:
         """Keep a report for the next run, unless files were hidden from it or a bug of ours shortened it."""
-        skipped = document["report"]["skipped"]
-        is_whole = not self._hidden and not any("internal error" in item["reason"] for item in skipped)
-        if self._cache is not None and is_whole and document["reads"] is not None:
-            self._cache.put(target, document["reads"], document["report"])
+        is_kept = self._cache is not None and not self._hidden and is_whole(report)
+        if self._cache is not None and is_kept and document["made_from"] is not None:
+            self._cache.put(target, document["made_from"], document["report"])
 
     def _start(self) -> Child:
         job, options = self._job, self._job.options
@@ -196,6 +200,7 @@ class _Lane:
                         "min_confidence": options.min_confidence.value,
                     },
                     "report_on": list(job.targets),
+                    "is_kept": self._cache is not None,
                     "memory_bytes": self._limits.memory_bytes,
                 }
             )

@@ -5,12 +5,15 @@ Its input is hostile source text; how it is confined and heard is `bot.isolate.c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, replace
+from functools import partial
 from typing import Any
 
 from bot.isolate import child
+from bot.isolate.cache import Store, is_possible
 from bot.isolate.child import Say, answers, confine, requests
+from bot.isolate.remembered import analyze
 from bot.sources.base import Tree
 
 
@@ -26,17 +29,36 @@ class Announcing(child.Announcing):
         return self._blobs.blob_sha(path)
 
 
-def review(document: Mapping[str, Any], say: Say) -> dict[str, Any]:
+class _ParentsStore:
+    """A `bot.isolate.cache.Store` that only the parent can reach."""
+
+    def __init__(self, say: Say, given: Iterator[Any]) -> None:
+        self._say, self._given = say, given
+
+    def get(self, key: str) -> bytes | None:
+        """See `Store`."""
+        self._say({"store": key})
+        entry = next(self._given)["entry"]
+        return None if entry is None else str(entry).encode("latin-1")
+
+    def put(self, key: str, entry: bytes) -> None:
+        """See `Store`."""
+        self._say({"store": key, "entry": entry.decode("latin-1")})
+
+
+def review(document: Mapping[str, Any], say: Say, store: Store | None) -> dict[str, Any]:
     """The plan of a pull request."""
+    from bot.core.examine import Engines
     from bot.core.plan_json import plan_to_json, review_input_from_json
     from bot.core.review import review as decide
 
     given = review_input_from_json(document)
-    plan = decide(replace(given, head=Announcing(given.head, say), base=Announcing(given.base, say)))
+    engines = Engines() if store is None else Engines(analyze=partial(analyze, store=store))
+    plan = decide(replace(given, head=Announcing(given.head, say), base=Announcing(given.base, say)), engines)
     return plan_to_json(plan)
 
 
-def branch(document: Mapping[str, Any], say: Say) -> dict[str, Any]:
+def branch(document: Mapping[str, Any], say: Say, _: Store | None) -> dict[str, Any]:
     """The plan of a commit of the default branch."""
     from bot.core.branch import check_branch
     from bot.core.plan_json import plan_to_json, review_input_from_json
@@ -45,7 +67,7 @@ def branch(document: Mapping[str, Any], say: Say) -> dict[str, Any]:
     return plan_to_json(check_branch(replace(given, head=Announcing(given.head, say))))
 
 
-def admit(document: Mapping[str, Any], say: Say) -> list[dict[str, Any]]:
+def admit(document: Mapping[str, Any], say: Say, _: Store | None) -> list[dict[str, Any]]:
     """The launches of a submitted manifest, with the files of its commit around it."""
     from bot.core.admission import MANIFEST
     from bot.core.plan_json import review_input_from_json
@@ -65,7 +87,7 @@ def admit(document: Mapping[str, Any], say: Say) -> list[dict[str, Any]]:
     ]
 
 
-def command(document: Mapping[str, Any], say: Say) -> dict[str, Any]:
+def command(document: Mapping[str, Any], say: Say, _: Store | None) -> dict[str, Any]:
     """What a slash command that looks at code answers: ``text``, or the fields of its act."""
     from bot.core.commands import Act, CommandContext, answer, reads
     from bot.core.commands.grammar import Command
@@ -87,7 +109,7 @@ def command(document: Mapping[str, Any], say: Say) -> dict[str, Any]:
     return {"act": asdict(found)} if isinstance(found, Act) else {"text": found}
 
 
-_TASKS: dict[str, Callable[[Mapping[str, Any], Say], Any]] = {
+_TASKS: dict[str, Callable[[Mapping[str, Any], Say, Store | None], Any]] = {
     "review": review,
     "branch": branch,
     "command": command,
@@ -100,7 +122,8 @@ def main() -> None:
     say, given = answers(), requests()
     request = next(given)
     confine(**request["limits"])
-    say({"result": _TASKS[request["task"]](request["document"], say)})
+    store = _ParentsStore(say, given) if request.get("remembers") and is_possible() else None
+    say({"result": _TASKS[request["task"]](request["document"], say, store)})
 
 
 if __name__ == "__main__":

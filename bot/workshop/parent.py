@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -13,11 +14,13 @@ from bot.core.commands.base import command_file
 from bot.core.plan import Plan
 from bot.core.plan_json import plan_from_json, review_input_to_json
 from bot.core.review_input import ReviewInput
+from bot.isolate.cache import MAX_ENTRY_BYTES, Store
 from bot.isolate.parent import Child, Died, Overdue, python_module
 from bot.redact import redact
 
 _log = logging.getLogger("preflight.workshop")
 _MAX_DEATHS = 16
+_MAX_ERRANDS = 10_000
 _COMMAND = python_module("bot.workshop.child")
 
 
@@ -43,10 +46,10 @@ class _Outcome:
     why: str
 
 
-def review_in_child(given: ReviewInput, limits: Limits) -> Plan:
-    """`bot.core.review.review`, where nothing it reads can hurt us. Raises `AnalysisDied`."""
-
-    return plan_from_json(_until_it_lives("review", given, review_input_to_json, limits))
+def review_in_child(given: ReviewInput, limits: Limits, store: Store | None = None) -> Plan:
+    """`bot.core.review.review`, where nothing it reads can hurt us, with the reports that `store` remembers. Raises
+    `AnalysisDied`."""
+    return plan_from_json(_until_it_lives("review", given, review_input_to_json, limits, store))
 
 
 def branch_in_child(given: ReviewInput, limits: Limits) -> Plan:
@@ -78,11 +81,11 @@ def answer_in_child(command: Command, given: ReviewInput, limits: Limits, sender
     return kind(**found["act"])
 
 
-def _until_it_lives(task: str, given: ReviewInput, document: Any, limits: Limits) -> Any:
+def _until_it_lives(task: str, given: ReviewInput, document: Any, limits: Limits, store: Store | None = None) -> Any:
     skip = dict(given.skip)
     end = time.monotonic() + 2 * limits.wall_seconds
     for _ in range(_MAX_DEATHS):
-        outcome = _run(task, document(replace(given, skip=skip)), limits, end)
+        outcome = _run(task, document(replace(given, skip=skip)), limits, end, store)
         if not outcome.why:
             return outcome.result
         _log.warning("analysis died: %s at %s", outcome.why, outcome.at)
@@ -92,20 +95,46 @@ def _until_it_lives(task: str, given: ReviewInput, document: Any, limits: Limits
     raise AnalysisDied(f"the analysis died {_MAX_DEATHS} times, each at another file: {', '.join(sorted(skip))}")
 
 
-def _run(task: str, document: Mapping[str, Any], limits: Limits, end: float) -> _Outcome:
+class _Errands:
+    """What a child wants from the store or puts there. It may be anybody's by then: a key is one of ours, and there is
+    an end to it."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._left = _MAX_ERRANDS
+
+    def run(self, answer: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """The document to send back, if one is waited for."""
+        self._left -= 1
+        key, entry = answer["store"], answer.get("entry")
+        is_fine = self._left >= 0 and re.fullmatch("[0-9a-f]{64}", key) is not None
+        if entry is None:
+            found = self._store.get(key) if is_fine else None
+            return {"entry": None if found is None else found.decode("latin-1")}
+        if is_fine and len(entry) <= 2 * MAX_ENTRY_BYTES:
+            self._store.put(key, entry.encode("latin-1", "replace"))
+        return None
+
+
+def _run(task: str, document: Mapping[str, Any], limits: Limits, end: float, store: Store | None = None) -> _Outcome:
     cpu = int(limits.wall_seconds) + 1
     request = {
         "task": task,
         "document": document,
         "limits": {"memory_bytes": limits.memory_bytes, "cpu_seconds": cpu},
+        "remembers": store is not None,
     }
     deadline = min(time.monotonic() + limits.wall_seconds, end)
     at: str | None = None
+    errands = _Errands(store) if store is not None else None
     child = Child(_COMMAND)
     try:
         child.send(request)
         while "result" not in (answer := child.receive(child.allowance(limits.seconds_per_file, deadline))):
-            at = answer["at"]
+            if "at" in answer:
+                at = answer["at"]
+            elif errands is not None and (found := errands.run(answer)) is not None:
+                child.reply(found, child.allowance(limits.seconds_per_file, deadline))
         return _Outcome(answer["result"], at, "")
     except Overdue:
         return _Outcome(None, at, f"took longer than {min(limits.seconds_per_file, limits.wall_seconds):.0f} s")

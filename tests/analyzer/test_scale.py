@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from analyzer.api import Options, analyze, analyze_each
+from analyzer.api import Journal, Options, analyze, analyze_each
 from analyzer.engine.events import Forward
 from analyzer.engine.program import Program
 from analyzer.engine.sources import Sources
@@ -58,10 +58,10 @@ def test_a_program_is_gone_when_its_target_is_done(monkeypatch: pytest.MonkeyPat
 
 def test_absolute_imports_of_torch_mean_its_tables_in_its_own_tree_too() -> None:
     files = Corpus({**PYTORCH, "train.py": TRAINS})
-    reads: set[str] = set()
-    [(_, report)] = analyze_each(files, ["train.py"], Options(), ["train.py"], reads)
+    journal = Journal()
+    [(_, report)] = analyze_each(files, ["train.py"], Options(), ["train.py"], journal)
     assert "PF201" in {item.rule for item in report.findings}
-    assert not reads & PYTORCH.keys()
+    assert not journal.reads & PYTORCH.keys()
 
 
 PACKAGE = {
@@ -99,4 +99,4 @@ def test_imports_for_type_checkers_are_followed_as_far_as_somebody_asks(name: st
     program.run_target("eval.py")
     forwards = list(program.of(Forward))
     assert len(forwards) == (0 if name == "missing" else 1)
-    assert set(sources.project.touched) - {"eval.py", "package/__init__.py"} == reads
+    assert sources.project.journal.reads - {"eval.py", "package/__init__.py"} == reads

@@ -14,8 +14,10 @@ import pytest
 from analyzer.api import Options
 from analyzer.findings import Confidence, Report
 from bot.isolate import cache, pool
-from bot.isolate.cache import folder_for
+from bot.isolate import folder as folders
+from bot.isolate.folder import Folder, folder_for
 from bot.isolate.pool import Job, analyze_in_children
+from bot.isolate.snapshot import digest_of
 from tests.bot.isolate.test_pool import BUGGY, job
 
 HELPER = "kept = []\n\n\ndef keep(item):\n    kept.append(item)\n"
@@ -29,7 +31,7 @@ def text(report: Report) -> str:
 
 def remembered(work: Job, folder: Path) -> set[str]:
     """The targets whose reports would be taken from the cache."""
-    found = pool._cache(work, folder)
+    found = pool._cache(work, Folder(folder))
     assert found is not None
     return {target for target in work.targets if found.get(target) is not None}
 
@@ -41,7 +43,7 @@ def first(tmp_path_factory: pytest.TempPathFactory) -> Kept:
     (folder / "tree").mkdir()
     files = {"keep.py": HELPER, "train.py": CALLER, "other.py": BUGGY, "plain.py": "x = 1\n"}
     work = job(folder / "tree", files)
-    analyze_in_children(work, 1, cache_folder=folder / "cache")
+    analyze_in_children(work, 1, store=Folder(folder / "cache"))
     return work, folder / "cache"
 
 
@@ -60,7 +62,7 @@ def test_cached_parallel_and_plain_runs_say_the_same(kept: Kept, monkeypatch: py
     assert '"other.py"' in plain
     assert text(analyze_in_children(work, 3)) == plain
     monkeypatch.setattr(pool, "_COMMAND", ("false",))  # no child is needed
-    assert text(analyze_in_children(work, 2, cache_folder=folder)) == plain
+    assert text(analyze_in_children(work, 2, store=Folder(folder))) == plain
 
 
 def test_a_change_costs_what_was_made_from_the_file(kept: Kept) -> None:
@@ -68,7 +70,9 @@ def test_a_change_costs_what_was_made_from_the_file(kept: Kept) -> None:
     work, folder = kept
     assert remembered(work, folder) == set(work.targets)
     (work.root / "keep.py").write_text("y = 2\n")
-    assert remembered(work, folder) == {"plain.py"}
+    assert remembered(work, folder) == {"plain.py", "other.py"}
+    (work.root / "plain.py").write_text("from other import collect\n")
+    assert remembered(work, folder) == set()
 
 
 def test_a_file_that_is_gone_is_a_change(kept: Kept) -> None:
@@ -77,25 +81,46 @@ def test_a_file_that_is_gone_is_a_change(kept: Kept) -> None:
     assert "plain.py" not in remembered(work, folder)
 
 
-def test_options_and_the_list_of_files_are_part_of_the_question(first: Kept) -> None:
+def test_options_are_part_of_the_question(first: Kept) -> None:
     work, folder = first
     others = [
         replace(work, options=Options(min_confidence=Confidence.CERTAIN)),
         replace(work, options=Options(ignore=frozenset({"PF101"}))),
         replace(work, options=Options(select=frozenset({"PF101"}))),
-        replace(work, paths=[path for path in work.paths if path != "keep.py"]),
-        replace(work, targets=["train.py"]),
     ]
     assert [remembered(other, folder) for other in others] == [set()] * len(others)
+
+
+def test_of_the_list_of_files_only_what_an_import_finds(first: Kept) -> None:
+    work, folder = first
+    without = [path for path in work.paths if path != "keep.py"]
+    assert remembered(replace(work, paths=without), folder) == {"plain.py", "other.py"}
+    assert remembered(replace(work, paths=[*work.paths, "new.py"]), folder) == set(work.targets)
+    assert remembered(replace(work, paths=["train.py"], targets=["train.py"]), folder) == set()
+
+
+def test_a_finding_in_a_file_that_is_not_shown_is_no_part_of_a_report(kept: Kept) -> None:
+    work, folder = kept
+    (work.root / "keep.py").write_text(BUGGY)
+    (work.root / "train.py").write_text(CALLER.replace("from keep import keep", "import keep"))
+    alone = replace(work, targets=["train.py"])
+    for each in (work, alone, work):
+        assert text(analyze_in_children(each, 1, store=Folder(folder))) == text(analyze_in_children(each, 1))
+
+
+def signed(body: bytes) -> bytes:
+    return digest_of(body).encode() + b"\n" + body
 
 
 DAMAGES: list[Callable[[bytes], bytes]] = [
     lambda old: b"",
     lambda old: old[:-10],
-    lambda old: old.replace(b"reads", b"reabs"),
+    lambda old: old.replace(b"listing", b"listinh"),
     lambda old: b"\xff" + old,
-    lambda old: cache._digest(b"[]").encode() + b"\n[]",
-    lambda old: cache._digest(b'{"reads": {}, "report": {}}').encode() + b'\n{"reads": {}, "report": {}}',
+    lambda old: signed(b"[]"),
+    lambda old: signed(b"[]\n[]\n[]"),
+    lambda old: signed(b'{"reads": {}, "listing": "", "texts": null}\n[[["no such question", 1]], []]\n{}'),
+    lambda old: signed(b'{"reads": {}, "listing": "", "texts": null}\n[[], []]\n{}'),
 ]
 
 
@@ -115,28 +140,59 @@ def test_another_engine_asks_again(first: Kept, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_the_oldest_entries_go_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cache, "_MAX_ENTRIES", 2)
+    monkeypatch.setattr(folders, "_MAX_ENTRIES", 2)
     for number in range(5):
         (tmp_path / str(number)).write_text("")
         os.utime(tmp_path / str(number), (number, number))
-    cache._thin_out(tmp_path)
+    folders._thin_out(tmp_path)
     assert sorted(place.name for place in tmp_path.iterdir()) == ["3", "4"]
+    monkeypatch.setattr(folders, "_MAX_BYTES", 10)
+    (tmp_path / "3").write_text("x" * 6)
+    (tmp_path / "5").write_text("x" * 6)
+    folders._thin_out(tmp_path)
+    assert sorted(place.name for place in tmp_path.iterdir()) == ["5"]
+
+
+def test_what_is_used_is_young(tmp_path: Path) -> None:
+    store = Folder(tmp_path)
+    store.put("ab1", b"entry")
+    os.utime(tmp_path / "ab" / "1", (0, 0))
+    assert store.get("ab1") == b"entry"
+    assert (tmp_path / "ab" / "1").stat().st_mtime > 0
 
 
 def test_the_folder_is_the_users_and_outside_the_tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    other = tmp_path / "temporary" / f"preflight-{os.getuid()}"
+    other.parent.mkdir()
+    monkeypatch.setattr("tempfile.gettempdir", lambda: str(other.parent))
     assert folder_for(tmp_path / "tree") == tmp_path / "cache" / "preflight"
-    assert folder_for(tmp_path) is None
+    assert folder_for(tmp_path / "cache") == other
     os.chmod(tmp_path / "cache" / "preflight", 0o777)
-    assert folder_for(tmp_path / "tree") is None
+    assert folder_for(tmp_path / "tree") == other
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file" / "below"))
     (tmp_path / "file").write_text("")
+    assert folder_for(tmp_path / "tree") == other
+
+
+def test_a_folder_that_others_may_have_put_there_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(folders, "_folders", lambda: iter([(tmp_path / "shared" / "ours", True)]))
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "elsewhere").mkdir(mode=0o700)
+    (tmp_path / "shared" / "ours").symlink_to(tmp_path / "elsewhere")
     assert folder_for(tmp_path / "tree") is None
+    (tmp_path / "shared" / "ours").unlink()
+    (tmp_path / "shared" / "ours").mkdir()
+    os.chmod(tmp_path / "shared" / "ours", 0o755)
+    assert folder_for(tmp_path / "tree") is None
+    os.chmod(tmp_path / "shared" / "ours", 0o700)
+    assert folder_for(tmp_path / "tree") == tmp_path / "shared" / "ours"
+    assert folder_for(tmp_path) is None
 
 
 def test_a_cache_that_cannot_be_written_costs_nothing(first: Kept, tmp_path: Path) -> None:
     (tmp_path / "cache").write_text("a file")
-    broken = pool._cache(first[0], tmp_path / "cache")
+    broken = pool._cache(first[0], Folder(tmp_path / "cache"))
     assert broken is not None
-    broken.put("train.py", {}, {})
+    broken.put("train.py", {"reads": {"train.py": ""}, "listing": "", "texts": "", "asked": []}, {})
     assert broken.get("train.py") is None

@@ -12,13 +12,19 @@ from bot.core.review_input import MemoryTree, ReviewInput
 from bot.sources.base import ChangedFile, PullSnapshot
 from bot.workshop import parent
 from bot.workshop.parent import AnalysisDied, Limits, review_in_child
+from tests.bot.isolate.edits import Memory
+from tests.bot.isolate.test_pool import BUGGY
 
 SOURCE = b"import torch\n"
 
 
+def _patch(text: bytes) -> str:
+    lines = text.decode("utf-8", "replace").splitlines()
+    return "\n".join([f"@@ -0,0 +1,{len(lines)} @@", *(f"+{line}" for line in lines)])
+
+
 def _given(files: dict[str, bytes]) -> ReviewInput:
-    patch = "@@ -0,0 +1 @@\n+import torch"
-    changed = tuple(ChangedFile(path=path, status="added", patch=patch) for path in files)
+    changed = tuple(ChangedFile(path=path, status="added", patch=_patch(text)) for path, text in files.items())
     snapshot = PullSnapshot(
         repo_id=1,
         full_name="a/b",
@@ -40,6 +46,58 @@ def test_a_real_review_in_the_child() -> None:
     plan = review_in_child(_given({"train.py": SOURCE}), Limits())
     assert [check.name for check in plan.checks] == ["preflight/code", "preflight/memory"]
     assert plan.checks[0].state == "ok"
+
+
+def test_what_an_earlier_review_found_out_is_not_found_out_again() -> None:
+    files = {"a.py": BUGGY.encode(), "b.py": SOURCE}
+    store = Memory()
+    plan = review_in_child(_given(files), Limits(), store)
+    assert "PF101" in plan.checks[0].summary
+    assert plan == review_in_child(_given(files), Limits())
+    assert store.num_puts > 0
+    before = store.num_puts
+    assert plan == review_in_child(_given(files), Limits(), store)
+    assert store.num_puts == before
+    changed = _given({**files, "b.py": SOURCE + b"x = 1\n"})
+    assert review_in_child(changed, Limits(), store) == review_in_child(changed, Limits())
+    assert store.num_puts == before + 1
+
+
+THIEF = """
+import json, sys, time
+next(sys.stdin)
+say = lambda document: print(json.dumps(document), flush=True)
+{acts}
+"""
+
+
+def child_that(acts: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "child.py").write_text(THIEF.format(acts=acts))
+    monkeypatch.setattr(parent, "_COMMAND", (sys.executable, str(tmp_path / "child.py")))
+
+
+def test_a_child_gets_no_other_keys_and_not_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Memory()
+    store.entries["../token"] = b"secret"
+    acts = (
+        "say({'store': '../token'})\n"
+        "assert json.loads(next(sys.stdin)) == {'entry': None}\n"
+        "say({'store': 'x', 'entry': 'x'})\n"
+        "[say({'store': '%064x' % n, 'entry': 'x'}) for n in range(40)]\n"
+    )
+    child_that(acts, tmp_path, monkeypatch)
+    monkeypatch.setattr(parent, "_MAX_ERRANDS", 10)
+    with pytest.raises(AnalysisDied, match="gave no result"):
+        review_in_child(_given({"a.py": SOURCE}), Limits(), store)
+    assert store.num_puts == 8
+
+
+def test_a_child_that_asks_and_does_not_listen_has_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Memory()
+    store.entries["0" * 64] = b"x" * 500_000
+    child_that("say({'store': '0' * 64})\ntime.sleep(600)\n", tmp_path, monkeypatch)
+    with pytest.raises(AnalysisDied, match="took longer than"):
+        review_in_child(_given({"a.py": SOURCE}), Limits(wall_seconds=2.0), store)
 
 
 def test_a_time_out_is_said() -> None:
