@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from analyzer.engine.events import Mode
 from analyzer.engine.mode_events import Dropped
@@ -15,7 +16,7 @@ from analyzer.findings import Severity
 from analyzer.fixes.edits import InsertAfter
 from analyzer.rules.base import DraftFix, Report, Rule
 from analyzer.syntax import ir
-from analyzer.syntax.scope import walk
+from analyzer.syntax.scope import dotted, of_type, walk
 
 _MEANT = re.compile(
     rb"^(?=[^\n]*dropout\b(?!\())(?=[^\n]*\b(?:always|even (?:in|at|during|when)|non[- ]?deterministic))[^\n]*$"
@@ -50,7 +51,8 @@ class FunctionalDropoutAlwaysOn(Rule):
     When ``training`` is given, also as ``True``; when the function asks for ``training`` itself; with a rate of zero;
     outside modules; where the caller decides by an argument, also about the rate, and whoever calls ``forward``.
     A note where a comment or docstring of the file says that dropout is always on, or even in evaluation; and for a
-    network that the file trains and never evaluates, while it evaluates another (a discriminator).
+    network that the file, or those that import it, train and never evaluate, while they evaluate another (a
+    discriminator).
 
     ## Fix safety
     Unsafe: evaluation gives other results, which is the point.
@@ -89,11 +91,52 @@ def _only_trains(program: Program, event: Dropped, function: ir.FunctionDef) -> 
         for number, obj in enumerate(program.objects)
         if obj.cls is not None and obj.cls.node.name == name and obj.cls.path == event.site.path
     }
+    if next(iter(program.modules), "") == event.site.path and name and _only_trains_elsewhere(program, event, name):
+        return True
     switches = [switch for switch in program.of(Mode) if switch.is_eval != "no"]
     trained = frozenset(part for each in program.of(OptimizerMade) for part in each.parts)
     if not (made & trained) or not switches or any(switch.module is None for switch in switches):
         return False
     return not any(made & switch.modules for switch in switches)
+
+
+def _only_trains_elsewhere(program: Program, event: Dropped, name: str) -> bool:
+    """The same of a class whose file only defines networks, by what the files that import it do with what they make of
+    it: an optimizer for its parameters, and ``eval()`` for other networks alone."""
+    users = [_Use.of(program, path, name) for path in program.project.importers(name, event.site.path)]
+    users = [use for use in users if use.made]
+    return (
+        bool(users)
+        and all(use.made & use.trained and use.evaluated for use in users)
+        and not any(use.made & use.evaluated or not use.evaluated <= use.bound for use in users)
+    )
+
+
+class _Use(NamedTuple):
+    """What one file does with the networks that it makes, by the names that it gives them."""
+
+    made: frozenset[str]
+    bound: frozenset[str]
+    trained: frozenset[str]
+    evaluated: frozenset[str]
+
+    @classmethod
+    def of(cls, program: Program, path: str, name: str) -> _Use:
+        """Of the class of a name; `bound` are all names that get the result of a call."""
+        unit = program.unit(path)
+        made, bound, methods = set[str](), set[str](), dict[str, set[str]]()
+        for assign in of_type(unit, ir.Assign):
+            value = assign.value if isinstance(assign.value, ir.Call) else None
+            named = {dotted(target) or "" for target in assign.targets}
+            bound |= named if value is not None else set()
+            parts = walk((ir.Evaluate(assign.at, value),), False) if value is not None else ()
+            callees = {dotted(part.callee) or "" for part in parts if isinstance(part, ir.Call)}
+            made |= named if any(callee.rpartition(".")[2] == name for callee in callees) else set()
+        for call in of_type(unit, ir.Call):
+            if isinstance(call.callee, ir.Attribute):
+                methods.setdefault(call.callee.attr, set()).add(dotted(call.callee.value) or "")
+        asked = (frozenset(methods.get(method, ())) for method in ("parameters", "eval"))
+        return cls(frozenset(made), frozenset(bound), *asked)
 
 
 def _is_said(program: Program, event: Dropped) -> bool:
