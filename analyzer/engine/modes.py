@@ -111,10 +111,22 @@ def dependence(machine: Effects, ref: Ref, state: State) -> Tri:
 def is_eval(machine: Effects, ref: Ref, state: State) -> Tri:
     """The mode of a module: of one that nobody has switched, that of the parts that mind it."""
     own = _TRI[state.flag(ref.obj, FLAG)]
-    minding = machine.minding.get(ref.obj, ()) if own == "no" and not _is_set(state, ref.obj) else ()
+    if own != "no" or _is_set(state, ref.obj):
+        return own
+    minding = machine.minding.get(ref.obj, ()) or _wrapped(machine, ref, state)
     if minding and all(_is_set(state, part) and state.flag(part, FLAG) for part in minding):
         return "maybe"  # it was put there before it was wrapped; `train()` of the whole would switch it back
     return own
+
+
+def _wrapped(machine: Effects, ref: Ref, state: State) -> tuple[ObjectId, ...]:
+    """The parts that may mind the mode, where one of them has been switched, of a module that was read itself."""
+    if machine.obj(ref).cls is None:
+        return ()
+    parts = machine.with_parts(frozenset({ref.obj}), state) - {ref.obj}
+    if not any(_is_set(state, part) for part in parts):
+        return ()
+    return tuple(part for part in parts if _of_part(machine, part, state) != "no")
 
 
 def called(machine: Machine, part: ObjectId) -> str:

@@ -46,7 +46,8 @@ def note_unregistered(machine: Calls, cls: Class, ref: Ref, state: State) -> Non
     registered = _registered(machine, fields, state)
     prefix = _nn(machine, cls, state)
     for name, value, what in suspects:
-        if what == "modules" and not _own(machine, ref, value, state) - registered:
+        own = _own(machine, ref, value, state) if what == "modules" else frozenset()
+        if what == "modules" and (own <= registered or (own & registered and _is_menu(cls, name))):
             continue
         if what == "parameter" and _is_given(cls, name):
             continue
@@ -229,6 +230,19 @@ def _reads(cls: Class, name: str) -> Iterator[ir.Attribute]:
             if _is_field(node, this, name):
                 assert isinstance(node, ir.Attribute)
                 yield node
+
+
+def _is_menu(cls: Class, name: str) -> bool:
+    """Whether only methods that ``__init__`` alone calls read an attribute: it takes from it what it registers."""
+    readers, callers = set[str](), dict[str, set[str]]()
+    for method in _methods(cls):
+        this = method.params[0].name if method.params else ""
+        for node in walk(method.body, into_functions=True):
+            if _is_field(node, this, name) and method.name != "__init__":
+                readers.add(method.name)
+            if isinstance(node, ir.Call) and (dotted(node.callee) or "").startswith(f"{this}."):
+                callers.setdefault((dotted(node.callee) or "").partition(".")[2], set()).add(method.name)
+    return bool(readers) and all(callers.get(reader) == {"__init__"} for reader in readers)
 
 
 def _stays_behind(cls: Class, name: str, reads: list[ir.Attribute]) -> bool:

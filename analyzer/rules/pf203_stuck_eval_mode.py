@@ -54,7 +54,8 @@ class StuckEvalMode(Rule):
     ## When it stays quiet
     When anything brings training mode back: a callee, a context manager, ``train(was_training)``, the framework; for
     modules without dropout, batch norm or ``self.training``; for parts that stay in evaluation mode on purpose (frozen
-    teachers and encoders, batch norm layers); when nothing trains after the switch. Where a function trains one pass
+    teachers and encoders, batch norm layers); when nothing trains after the switch. A note where a setting brings
+    training mode back (``if args.train_mode: net.train()``). Where a function trains one pass
     over the data and nothing in the tree calls it, the callers are taken to train and evaluate in turn: a warning if
     the file never calls ``train()``.
 
@@ -84,6 +85,7 @@ class StuckEvalMode(Rule):
                 "dropout {is} off and batch norm frozen. Call `train()` at the start of each training epoch.",
                 because=chain(case.switch.trace, loop, case.forward.trace, case.step.trace),
                 gaps=case.gaps,
+                severity=Severity.NOTE if any(_is_option(program, each, case) for each in again) else None,
                 fix=before_loop(program, case.forward, over_batches(case.forward) or case.forward.loops, "train"),
             )
         _parts_left(timeline, report)
@@ -186,6 +188,22 @@ def _takes_turns(switch: Mode, case: Asleep) -> bool:
     loops = case.forward.loops
     here = switch.loops[: len(loops)] == loops and case.switch.loops[: len(loops)] == loops
     return here and switch.module == case.switch.module and switch.order < case.switch.order
+
+
+def _is_option(program: Program, switch: Mode, case: Asleep) -> bool:
+    """Whether the loop brings training mode back where an attribute says so that nothing in it sets: ``if
+    args.train_mode: net.train()``."""
+    extra = [guard for guard in switch.guards if guard not in case.forward.guards]
+    if not extra or not shared(switch, case.forward) or switch.order > case.forward.order:
+        return False
+    return all(_is_setting(words(program).node(guard.site)) for guard in extra)
+
+
+def _is_setting(node: object) -> bool:
+    test = node.test if isinstance(node, ir.If) else None
+    if isinstance(test, ir.Operation) and test.op == "not":
+        test = test.left
+    return isinstance(test, ir.Attribute) and test.attr != "training"
 
 
 def _asks_mode(program: Program, switch: Mode) -> bool:

@@ -156,8 +156,11 @@ def _update_fix(program: Program, step: ScalerStep) -> DraftFix | None:
 
 def _step_past_the_scaler(program: Program, report: Report) -> None:
     """The loss is scaled and the optimizer steps by itself."""
+    scaler_steps = {event.site for event in program.of(ScalerStep)}
     for step in program.of(Step):
-        if step.is_scaled != "yes":
+        if step.is_scaled != "yes" or not scaler_steps.isdisjoint(
+            step.calls
+        ):  # what stands in where there is no scaler
             continue
         before = [event for event in program.of(Backward) if event.order < step.order]
         if not before or between(program.of(GradientRead), before[-1], step):  # divided by hand

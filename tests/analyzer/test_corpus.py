@@ -24,6 +24,7 @@ PLACE = ("a/b", "train.py", "PF101", 3)
         ({**ROW, "now": "gone"}, {PLACE: "warning"}, {"a/b"}, ""),
         ({**ROW, "now": "note"}, {}, set(), "note"),
         ({**ROW, "round": 1, "verdicts": ["defect"]}, {}, {"a/b"}, ""),
+        ({**ROW, "round": 1}, {}, {"a/b"}, "gone"),
     ],
 )
 def test_a_row_says_what_its_finding_is_by_now(
@@ -33,4 +34,4 @@ def test_a_row_says_what_its_finding_is_by_now(
 
 
 def test_only_rows_of_two_readers_are_refreshed() -> None:
-    assert {item.now for item in labels() if item.round} == {""}
+    assert {item.now for item in labels() if not item.is_double} == {""}
