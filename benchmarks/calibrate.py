@@ -120,7 +120,8 @@ def _live_bytes(row: dict[str, Any], sizes: Raw) -> float:
     if row["measured_kind"] in ("nvidia_smi", "reserved+context"):
         measured -= runtime.context(sizes.setup).point
     if row["measured_kind"] not in ("max_allocated", "max_active"):
-        measured /= _reserve(sizes.setup)
+        logs = [math.log(_reserve(setup)) for setup in sizes.likely]
+        measured /= math.exp(math.fsum(logs) / len(logs))
     return measured
 
 

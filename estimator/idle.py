@@ -59,8 +59,10 @@ _RULES: tuple[_Rule, ...] = (
     (("kv_cache_dtype",), lambda case: case.setup.task != "generate" and case.setup.objective not in ONLINE,
      "no cache of keys and values is held"),
     (("max_context",), lambda case: case.setup.is_training, "nothing is generated: --mode generate does"),
-    (("seq_len", "packing"), lambda case: not case.setup.is_training and case.says("max_context") is not None,
+    (("packing",), lambda case: not case.setup.is_training and case.says("max_context") is not None,
      "the context is what is counted"),
+    (("seq_len",), lambda case: not case.setup.is_training and
+     0 < (case.says("max_context") or 0) <= case.says("seq_len"), "it leaves no room for an answer in the context"),
     (("packing", "max_context", "loss_impl", "kv_cache_dtype"), lambda case: case.kind in ("image", "vit", "dit"),
      "the model reads no text"),
     (("seq_len",), lambda case: case.kind == "vit", "the model reads an image: --image-size gives its length"),

@@ -217,6 +217,10 @@ def _billions(value: object) -> int:
     return parse_params(value * 1e9)
 
 
+def _perhaps_none(value: object) -> int:
+    return 0 if value in (0, "0") and not isinstance(value, bool) else parse_params(value)
+
+
 _STRING: JsonSchema = {"type": ["string", "null"], "maxLength": 200}
 _STRINGS: JsonSchema = {"type": ["array", "string", "null"], "items": {"type": "string"}}
 _BOOL: JsonSchema = {"type": ["boolean", "null"]}
@@ -269,7 +273,7 @@ WORDS: tuple[Word, ...] = (
          help="last layers that are trained where the rest is frozen; 0: the head alone"),
     Word(name="objective", **_choice(OBJECTIVES, _OBJECTIVE_SPELLINGS), options=("--objective",),
          help="what is learned from: two answers a sample (dpo, orpo, reward), beside a reference (dpo, kto, ppo)"),
-    Word(name="companion_params", parse=parse_params, schema={"type": ["integer", "string", "null"], "minimum": 0},
+    Word(name="companion_params", parse=_perhaps_none, schema={"type": ["integer", "string", "null"], "minimum": 0},
          options=("--companion-params",), help="parameters of frozen 16-bit models on the same GPU: teacher, reward"),
     Word(name="ema", parse=_boolean, schema=_BOOL, is_flag=True, options=("--ema",),
          help="an exponential moving average of the weights is kept on the GPU"),

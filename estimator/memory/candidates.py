@@ -137,6 +137,8 @@ def _shifting(run: RunConfig) -> Choice:
 def _widening(run: RunConfig, facts: ModelFacts) -> Choice:
     """transformers' decoders cast 16-bit logits to fp32 (ForCausalLMLoss); its models of two stacks do not, nor does
     trl since its losses take log-probabilities sequence by sequence."""
+    if not facts.has_head:
+        return fixed(True)
     is_narrow = facts.kind == "encdec" or run.objective.value in READS_LOGPS
     return Choice(False, (False, True)) if is_narrow else Choice(True, (True, False))
 
@@ -287,7 +289,7 @@ def _numbers(run: RunConfig, is_training: bool, method: str, facts: ModelFacts) 
         "widens_adapters": Choice(True, (True, False), (False,)) if method in ("lora", "qlora") else fixed(False),
         "unties": _untying(run, facts, is_training) if is_tied else fixed(False),
         "widens_logits": _widening(run, facts) if is_training else fixed(True),
-        "shifts_logits": _shifting(run) if is_training else fixed(False),
+        "shifts_logits": _shifting(run) if is_training and facts.has_head else fixed(False),
         "prompt_share": _prompt(run, is_training),
     }
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cache
-from math import exp, hypot, log
+from math import exp, fsum, hypot, log
 
 from estimator.memory import candidates, runtime, search
 from estimator.memory.choice import Choices
@@ -119,6 +119,10 @@ def allocated_bytes(setup: Setup) -> int:
     return peak(timeline(setup)).num_bytes
 
 
+def _moments(setup: Setup) -> tuple[int, ...]:
+    return tuple(moment.num_bytes for moment in timeline(setup))
+
+
 def floor_bytes(setup: Setup) -> int:
     """Bytes that must be live at one moment."""
     return max(moment.floor_bytes for moment in timeline(setup))
@@ -126,18 +130,30 @@ def floor_bytes(setup: Setup) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Raw:
-    """Live bytes as computed, before any residual: the floor, the plausible readings, and the likeliest of them."""
+    """Live bytes as computed, before any residual: the floor, how far the plausible readings reach, and the likely ones
+    with one that stands for them."""
 
     floor: int
     spread: search.Spread
     setup: Setup
+    likely: tuple[Setup, ...]
 
 
 def raw(found: Choices, architecture: str) -> Raw:
     """Evaluate the plausible readings."""
     setup = candidates.typical(found, architecture)
     cheapest = search.cheapest(setup, found, floor_bytes)
-    return Raw(floor_bytes(cheapest), search.spread(setup, found, allocated_bytes), setup)
+    spread, likely = search.spread(setup, found, _moments), search.likely(setup, found)
+    return Raw(floor_bytes(cheapest), spread, setup, likely)
+
+
+def _reserve(likely: tuple[Setup, ...]) -> Residual:
+    """Of readings that are about as likely, the mean: as the middle of what is live is."""
+    reserves = [reserve_of(one) for one in likely]
+    low, point, high = (
+        exp(fsum(log(getattr(one, end)) for one in reserves) / len(reserves)) for end in ("low", "point", "high")
+    )
+    return Residual(low, point, high)
 
 
 def scaled(spread: search.Spread, *residuals: Residual) -> tuple[float, float, float]:
@@ -153,7 +169,7 @@ def scaled(spread: search.Spread, *residuals: Residual) -> tuple[float, float, f
 def compute(found: Choices, architecture: str) -> Computed:
     """The plausible readings, and what the measured rows say about our error."""
     sizes = raw(found, architecture)
-    residual, reserve = residual_of(category_of(sizes.setup)), reserve_of(sizes.setup)
+    residual, reserve = residual_of(category_of(sizes.setup)), _reserve(sizes.likely)
     allocated = _interval(sizes.floor, *scaled(sizes.spread, residual))
     reserved = _interval(sizes.floor, *scaled(sizes.spread, residual, reserve))
     reserved = replace(reserved, low=max(reserved.low, allocated.low))
@@ -165,8 +181,8 @@ def compute(found: Choices, architecture: str) -> Computed:
 def outlook(found: Choices, architecture: str) -> tuple[int, int]:
     """The likeliest and the most plausible bytes that occupy the card: the upper half of `compute`, for searching."""
     setup = candidates.typical(found, architecture)
-    spread = search.spread(setup, found, allocated_bytes)
-    _, point, high = scaled(spread, residual_of(category_of(setup)), reserve_of(setup))
+    spread = search.spread(setup, found, _moments)
+    _, point, high = scaled(spread, residual_of(category_of(setup)), _reserve(search.likely(setup, found)))
     occupied = _occupied(_interval(0, 0, point, high), setup)
     return occupied.point, occupied.high
 

@@ -50,10 +50,10 @@ def _is_size_open(run: RunConfig) -> bool:
     did and the run shards."""
     if run.sharding_degree.is_known:
         return False
-    written = [word for word in (run.num_gpus, run.nodes) if word != UNSET]
-    if not written and run.sharding_degree == UNSET:
-        return run.sharding.value in _SHARDED if run.sharding.is_known else run.sharding != UNSET
-    return any(not word.is_known for word in written)
+    is_unread = any(word != UNSET and not word.is_known for word in (run.num_gpus, run.nodes))
+    if is_unread or run.num_gpus != UNSET or run.sharding_degree != UNSET:
+        return is_unread
+    return run.sharding.value in _SHARDED if run.sharding.is_known else run.sharding != UNSET
 
 
 def _shards(run: RunConfig, least: int, sharding: str) -> Choice:
@@ -64,8 +64,10 @@ def _shards(run: RunConfig, least: int, sharding: str) -> Choice:
         return Choice(counts[0], tuple(counts), (counts[-1],), is_open=True)
     if sharding not in _SHARDED:  # it may be, for the floor
         return Choice(least, (least,), (max(least, _MOST_RANKS),))
-    several = (2 * least, 4 * least) if least > 1 else (_USUAL_RANKS // 2, 4 * _USUAL_RANKS)
-    return Choice(least if least > 1 else _USUAL_RANKS, several, (max(least, _MOST_RANKS),), is_open=True)
+    if least > 1 and run.num_gpus != UNSET:
+        return Choice(least, (2 * least, 4 * least), (max(least, _MOST_RANKS),), is_open=True)
+    usual = _USUAL_RANKS * least  # on each node
+    return Choice(usual, (usual // 2, 4 * usual), (max(usual, _MOST_RANKS),), is_open=True)
 
 
 def _plausible(word: Sourced[int]) -> tuple[int, ...]:
