@@ -66,9 +66,18 @@ class _Answer:
         self.held = event.held
         arguments = {str(index): self.values(value, event.site) for index, value in enumerate(event.args)}
         arguments.update({name: self.values(value, event.site) for name, value in event.keywords})
-        receiver = self.values(event.receiver, event.site) if event.receiver is not None else ()
+        receiver = self.receiver(event.receiver, event.site) if event.receiver is not None else ()
         return CallSite(
             event.number, event.callee, arguments, receiver, self.origin(event.trace, event.site), event.has_more
+        )
+
+    def receiver(self, value: engine.Value, site: Site) -> tuple[Argument, ...]:
+        """What a method is called on: an object of a library that was not read is known by what made it."""
+        return tuple(
+            Ref(case.called, None, self.origin(case.trace, site))
+            if isinstance(case, engine.Unknown) and case.called and not case.called.startswith(".")
+            else self.value(case, site)
+            for case in value.cases
         )
 
     def values(self, value: engine.Value, site: Site) -> tuple[Argument, ...]:

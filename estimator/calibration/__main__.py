@@ -1,4 +1,4 @@
-"""``python -m estimator.calibration trace | reserve | sweep | measure | page``."""
+"""``python -m estimator.calibration trace | reserve | sweep | nets | measure | page``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from analyzer.errors import InputError
 from analyzer.toml import parse_toml
-from estimator.calibration import gpu, sweep
+from estimator.calibration import gpu, nets, sweep
 from estimator.calibration.compare import PAGE, cases, page
 from estimator.calibration.variants import (
     CASES,
@@ -99,6 +99,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     commands.add_parser("trace", help="needs torch and transformers").add_argument("words", nargs="*")
     commands.add_parser("reserve", help="needs torch and transformers").add_argument("words", nargs="*")
     commands.add_parser("sweep", help="needs torch and transformers").add_argument("words", nargs="*")
+    of_nets = commands.add_parser("nets", help="networks of pictures and sound; needs torch and their libraries")
+    of_nets.add_argument("words", nargs="*", help="parts of a library's and a network's name")
+    of_nets.add_argument("--table", action="store_true", help="trace none, write data/nets.csv from what was traced")
     measuring = commands.add_parser("measure", help="needs torch, transformers and a GPU with nothing else on it")
     measuring.add_argument("words", nargs="*", help="parts of a model's id, a variant's and an optimizer's name")
     measuring.add_argument("--records", type=Path, default=gpu.RECORDS, metavar="FILE", help="appended to")
@@ -112,6 +115,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
     if args.command == "trace":
         _trace(args.words)
+        return 0
+    if args.command == "nets":
+        if not args.table:
+            nets.trace_all(args.words)
+        nets.TABLE.write_text(nets.table(nets.rows()), encoding="utf-8")
         return 0
     if args.command == "sweep":
         sweep.trace_all(args.words, cases())

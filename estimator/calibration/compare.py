@@ -10,7 +10,7 @@ from statistics import median
 from typing import Any
 
 from analyzer.toml import parse_toml
-from estimator.calibration import sweep
+from estimator.calibration import nets, sweep
 from estimator.calibration.variants import CASES, DEPTHS, RANK, RESERVED, STEPS, TRACES, VARIANTS, Variant
 from estimator.memory import candidates
 from estimator.memory.setup import Setup
@@ -161,6 +161,7 @@ def page() -> str:
     lines += [_summary(name, [each for each in found if each.variant == name]) for name in _names(found)]
     lines += _reserves(traced_reserves())
     lines += sweep.section(_setup)
+    lines += nets.section()
     lines += _MEASURING.splitlines()
     lines += [
         "",

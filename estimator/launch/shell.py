@@ -19,7 +19,7 @@ from estimator.sourced import Sourced
 
 _STARTS_PYTHON = re.compile(
     rb"python|torchrun|accelerate|deepspeed|\.py\b|\.sh\b|\b(?:sbatch|sky|modal|dstack|kubectl|oc|az|gcloud|det)\b"
-    rb"|\b(?:tune|litgpt|axolotl|llamafactory-cli|trl|lightning|ray)\b"
+    rb"|\b(?:tune|litgpt|yolo|axolotl|llamafactory-cli|trl|lightning|ray)\b"
 )
 _SHEBANG = re.compile(rb"#!\s*\S*/(?:env\s+(?:-\S+\s+)*)?(?:ba|z|da|k)?sh\b")
 _DISTRIBUTED = {"torchrun", "accelerate", "deepspeed"}

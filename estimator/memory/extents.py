@@ -5,6 +5,7 @@ from __future__ import annotations
 from estimator.memory.choice import Choice, Choices, choose, fixed, undecided
 from estimator.models import images
 from estimator.models.facts import ModelFacts
+from estimator.models.nets import TracedNet
 from estimator.models.pixels import PixelNet
 from estimator.runconfig import UNSET, RunConfig
 from estimator.sourced import Unknown
@@ -23,7 +24,7 @@ def extents(run: RunConfig, facts: ModelFacts, is_training: bool) -> Choices:
         return {
             **_image(run, facts.image_net),
             "micro_batch": choose(run.micro_batch, batch, batch),
-            "seq_len": fixed(1),
+            "seq_len": _units(run, facts.image_net),
         }
     if facts.local is not None:
         return {"micro_batch": choose(run.micro_batch, batch, batch), "seq_len": fixed(1)}
@@ -54,20 +55,41 @@ def _targets(facts: ModelFacts, length: Choice) -> Choices:
     return {"target_len": undecided(shorter, length.typical, cheapest=(min(16, shorter),))}
 
 
-def _image(run: RunConfig, net: images.ImageNet) -> Choices:
-    """Pixels of one image, and classes: the id names neither. Without a size, ImageNet's, COCO's or a camera's."""
-    usual = {
-        "classify": ((224, 224),),
-        "detect": ((800, 1333), (640, 640), (900, 1600)),
-        "segment": ((512, 512), (512, 1024)),
-    }[net.task]
-    if not isinstance(run.image_size.value, Unknown):
-        sizes: Choice = fixed(images.padded(net, *run.image_size.value))
-        classes = images.classes_of(net, sizes.typical)
+_SECOND = 16_000  # samples of sound, which every encoder of speech reads
+_USUAL_SECONDS = (10, 5, 20)
+_LEAST_SAMPLES = 4000  # a shorter length counts something else: tokens, or seconds
+
+
+def _units(run: RunConfig, net: images.AnyNet) -> Choice:
+    """Frames of a video and samples of sound; of a picture there is one."""
+    if not isinstance(net, TracedNet) or net.reads not in ("video", "frames", "sound"):
+        return fixed(1)
+    if net.reads != "sound":
+        return fixed(net.frames if isinstance(run.frames.value, Unknown) else run.frames.value)
+    if not isinstance(run.seq_len.value, Unknown) and run.seq_len.value >= _LEAST_SAMPLES:
+        return fixed(run.seq_len.value)
+    return undecided(*(seconds * _SECOND for seconds in _USUAL_SECONDS), cheapest=(_SECOND,))
+
+
+def _image(run: RunConfig, net: images.AnyNet) -> Choices:
+    """Pixels of one image, and classes: the id names neither. Without a size that at which a network is trained:
+    ImageNet's, COCO's or a camera's, or what it was traced at."""
+    usual: tuple[tuple[int, int], ...] = (net.side,) if isinstance(net, TracedNet) else _USUAL_SIZES[net.task]
+    if isinstance(net, TracedNet) and net.reads in ("sound", "spectrum"):
+        sizes: Choice = fixed(net.side)
+    elif not isinstance(run.image_size.value, Unknown):
+        sizes = fixed(images.padded(net, *run.image_size.value))
     else:
         sizes = undecided(*usual, cheapest=((64, 64),))
-        classes = images.classes_of(net)
+    classes = images.classes_of(net, sizes.typical) if run.image_size.is_known else images.classes_of(net)
     return {"image": sizes, "classes": Choice(classes[0], classes, (2,), len(classes) > 1, is_even=len(classes) > 1)}
+
+
+_USUAL_SIZES = {
+    "classify": ((224, 224),),
+    "detect": ((800, 1333), (640, 640), (900, 1600)),
+    "segment": ((512, 512), (512, 1024)),
+}
 
 
 _LATENT_SIDE = 16  # pixels per token: an autoencoder divides by eight, patches by two (SD3, FLUX, CogVideoX)

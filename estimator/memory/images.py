@@ -1,4 +1,4 @@
-"""Terms of a network that reads images: its maps are counted in `estimator.models.images`, for one image."""
+"""Terms of a network that reads images, video or sound: `estimator.models.images` counts or has traced one sample."""
 
 from __future__ import annotations
 
@@ -17,9 +17,35 @@ def kept(setup: Setup) -> Term:
     if setup.checkpointing != "none" and one.blocks:
         elements = min(one.block_inputs + one.widest_block, one.kept)
         must = min(one.block_inputs, one.operands)
+    elif setup.checkpointing != "none":
+        must = 0  # nothing says which parts are computed again
+    if setup.method != "full":
+        must = 0  # below what is trained nothing is kept, and nothing says where that begins
     total = setup.micro_batch * (elements * size + one.indices * _POSITION_BYTES)
-    formula = f"{setup.micro_batch} images ({setup.image[0]}x{setup.image[1]}) x {elements:,} numbers x {size} B"
+    formula = f"{setup.micro_batch} samples ({_shape(setup)}) x {elements:,} numbers x {size} B"
     return Term("saved feature maps", total, setup.micro_batch * must * size, formula, SOURCE)
+
+
+def _shape(setup: Setup) -> str:
+    """``224x224``; of video with the frames before; of sound its samples."""
+    sides = (setup.seq_len, *setup.image)
+    return "x".join(str(side) for side in sides if side > 1) or "1"
+
+
+def weight_copies(setup: Setup) -> Term:
+    """Autocast keeps a 16-bit copy of each fp32 matrix until its backward has run."""
+    one = _cost(setup)
+    cast = 2 * setup.device_params if one.cast is None else one.cast
+    total = cast if setup.is_amp and not setup.is_gathered and setup.method == "full" else 0
+    return Term("16-bit weight copies", total, 0, f"{cast // 2:,} x 2 B", "torch.autocast caches its casts")
+
+
+def late_gradients(setup: Setup) -> Term:
+    """Gradients that are there when most is alive in backward: those of the last layers."""
+    one = _cost(setup)
+    total = one.late if setup.method == "full" and not setup.steps_in_backward else 0
+    total = int(total * setup.trained_bytes / 4)
+    return Term("gradients of the last layers", total, 0, f"{one.late // 4:,} x {setup.trained_bytes:g} B", SOURCE)
 
 
 def outputs(setup: Setup) -> Term:
@@ -44,24 +70,27 @@ _NUMBERS_PER_PAIR = 8  # corners of the overlap (2 x 2), its width and height, i
 
 
 def matching(setup: Setup) -> Term:
-    """Detectors compare every candidate box with every object, one image at a time."""
-    pairs = _cost(setup).candidates * _BOXES
-    formula = f"{_cost(setup).candidates:,} boxes x {_BOXES} objects x {_NUMBERS_PER_PAIR} x 4 B"
+    """Detectors compare every candidate box with every object: of one image at a time, YOLO those of a batch."""
+    candidates = _cost(setup).candidates * (setup.micro_batch if _cost(setup).is_matched_at_once else 1)
+    pairs = candidates * _BOXES
+    formula = f"{candidates:,} boxes x {_BOXES} objects x {_NUMBERS_PER_PAIR} x 4 B"
     return Term("box matching", pairs * _NUMBERS_PER_PAIR * 4, 0, formula, "pairwise intersection over union")
 
 
 def working(setup: Setup) -> Term:
     """The gradients of an operation's output and input where the maps are widest."""
-    total = 2 * setup.micro_batch * _cost(setup).widest * setup.compute_bytes
+    total = setup.micro_batch * _cost(setup).working * setup.compute_bytes
     return Term("maps being differentiated", total, 0, "the widest map's gradient and its input's", SOURCE)
 
 
 def passing(setup: Setup) -> Term:
     """Input and output of the widest operation of a forward pass."""
-    total = 2 * setup.micro_batch * _cost(setup).widest * setup.compute_bytes
-    return Term("maps in flight", total, total // 4, "input and output of the widest operation", SOURCE)
+    one, widest = _cost(setup), 2 * setup.micro_batch * _cost(setup).widest * setup.compute_bytes
+    total = widest if not setup.is_training else setup.micro_batch * one.passing * setup.compute_bytes
+    return Term("maps in flight", total, widest // 4, "input and output of the widest operation", SOURCE)
 
 
 def _cost(setup: Setup) -> Cost:
     assert setup.facts.image_net is not None
-    return cost(setup.facts.image_net, *setup.image, setup.classes)
+    precision = "fp32" if setup.precision == "fp32" else "amp" if setup.is_amp and not setup.is_gathered else "half"
+    return cost(setup.facts.image_net, *setup.image, setup.classes, precision, setup.seq_len)

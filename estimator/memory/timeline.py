@@ -86,19 +86,17 @@ def _training_on_images(setup: Setup) -> list[tuple[str, list[Term]]]:
     model, state, scratch = weights.weights(setup), weights.optimizer_state(setup), runtime.workspace(setup)
     held = [model, state, scratch, collectives.buckets(setup), *beside.held(setup)]
     grads = weights.gradients(setup)
-    kept, read = images.kept(setup), images.outputs(setup)
+    kept, read, is_early = images.kept(setup), images.outputs(setup), setup.keeps_gradients or setup.grad_accum > 1
     forward = [
-        *held,
-        *([grads] if setup.keeps_gradients or setup.grad_accum > 1 else []),
-        kept,
-        collectives.gathered(setup),
-    ]
+        *held, *([grads] if is_early else []), kept, images.weight_copies(setup), collectives.gathered(setup)
+    ]  # fmt: skip
+    late = [] if is_early else [images.late_gradients(setup)]
     return [
         ("model load", [model, collectives.unsharded_weights(setup), scratch]),
         ("forward end", [*forward, read, images.passing(setup)]),
         ("box matching", [*forward, read, images.matching(setup)]),
         ("loss backward", [*forward, read, images.loss_temporaries(setup)]),
-        ("deepest backward", [*forward, images.working(setup)]),
+        ("deepest backward", [*forward, *late, images.working(setup)]),
         ("backward end", [*held, grads, images.passing(setup)]),
         ("optimizer step", [*held, grads, weights.step_temporaries(setup)]),
         ("evaluation", [model, state, scratch, images.passing(setup), read]),

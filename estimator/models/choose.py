@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from estimator.models.facts import (
     ModelFacts,
     decoders_near,
-    find_image_net,
+    find_image_nets,
     find_model,
     find_pixel_net,
     from_arch,
@@ -50,8 +50,8 @@ def choose_model(run: RunConfig) -> ModelChoice:
 
 
 def _public(run: RunConfig, name: str | None) -> ModelChoice:
-    if name is not None and find_model(name) is None and (facts := _of_pictures(name)) is not None:
-        return ModelChoice((facts,), name, facts.params, facts.source)
+    if name is not None and find_model(name) is None and (found := _of_pictures(name)):
+        return ModelChoice(tuple(found), name, found[0].params, found[0].source)
     category = "" if isinstance(run.category.value, Unknown) else run.category.value
     if category.startswith(_NO_PROGRAM) and (name is None or find_model(name) is None):
         return ModelChoice((), name, None, "", f"{category} models have no layer program yet")
@@ -82,9 +82,10 @@ def _public(run: RunConfig, name: str | None) -> ModelChoice:
     return ModelChoice(tuple(replace(item, id=name) for item in near), name, size, source)
 
 
-def _of_pictures(name: str) -> ModelFacts | None:
-    """A network that reads or makes images and is not a stack of plain transformer layers."""
-    return find_image_net(name) or find_pixel_net(name)
+def _of_pictures(name: str) -> list[ModelFacts]:
+    """Networks that read or make images, or read sound, and are no stack of plain transformer layers."""
+    net = find_pixel_net(name)
+    return find_image_nets(name) or ([net] if net is not None else [])
 
 
 def _local(run: RunConfig, net: LocalNet) -> ModelChoice:

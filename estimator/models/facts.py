@@ -11,6 +11,7 @@ from typing import Any
 
 from estimator.models import images, pixels
 from estimator.models.local import NOTHING, LocalNet, Pass
+from estimator.models.nets import TracedNet
 from estimator.tables import number, rows
 
 _REQUIRED = ("hf_id", "family", "params_total", "layers", "hidden", "heads", "vocab", "source")
@@ -74,7 +75,7 @@ class ModelFacts:
     image: int = 0
     is_guessed: bool = False
     stored_as: str | None = None  # the quantisation its published weights have
-    image_net: images.ImageNet | None = None  # a convolutional network, counted map by map
+    image_net: images.AnyNet | None = None  # a network that reads pictures or sound, counted map by map or traced
     cached_layers: int = 0  # that keep every token's keys and values; 0: all of them
     window_layers: int = 0  # that need those of the last `window` tokens alone
     window: int = 0
@@ -194,17 +195,25 @@ def find_model(name: str) -> ModelFacts | None:
     return replace(facts, stored_as=_storage_of(key) or facts.stored_as)
 
 
+_UNITS = 16  # that sharding gathers a traced network in: nothing says how somebody wraps it
+
+
 def find_image_net(name: str) -> ModelFacts | None:
-    """The facts of a convolutional network, detector or segmenter that an id names."""
-    net = images.find(name)
-    if net is None:
-        return None
-    cost = images.cost(net, images.USUAL_SIDE, images.USUAL_SIDE, images.classes_of(net)[0])
-    return ModelFacts(
-        id=name, kind="image", params=cost.params, layers=max(cost.blocks, 1), hidden=1, heads=1, kv_heads=1,
-        head_dim=1, ffn=1, vocab=0, source=f"layer program: {images.describe(net)}", image_net=net,
-        is_guessed=images.is_rough(net),
-    )  # fmt: skip
+    """The likeliest of `find_image_nets`."""
+    return next(iter(find_image_nets(name)), None)
+
+
+def find_image_nets(name: str) -> list[ModelFacts]:
+    """The facts of a network of pictures or sound that an id names: several where it is trained whole or in part."""
+    found = []
+    for net in images.readings(name):
+        cost = images.cost(net, images.USUAL_SIDE, images.USUAL_SIDE, images.classes_of(net)[0])
+        found.append(ModelFacts(
+            id=name, kind="image", params=cost.params, layers=cost.blocks or _UNITS, hidden=1, heads=1, kv_heads=1,
+            head_dim=1, ffn=1, vocab=0, source=images.describe(net), image_net=net, is_guessed=images.is_rough(net),
+            frozen=cost.params - cost.trained if isinstance(net, TracedNet) else 0,
+        ))  # fmt: skip
+    return found
 
 
 def find_pixel_net(name: str) -> ModelFacts | None:

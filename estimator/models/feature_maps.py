@@ -34,13 +34,15 @@ class Tape:
     """Counts of one forward pass of one image. Elements, not bytes: the precision decides those.
 
     `kept` are all maps that a backward needs, `operands` those that a convolution or matmul with a trained weight needs
-    (no implementation can do without them), `widest` the largest map.
+    (no implementation can do without them), `widest` the largest map. `wide` of the kept are fp32 under autocast, which
+    computes layer and group norms so (torch docs, "CUDA Ops that can autocast to float32").
     """
 
     params: int = 0
     trained: int = 0
     kept: int = 0
     operands: int = 0
+    wide: int = 0
     indices: int = 0  # int64 numbers (the positions of a max pool)
     widest: int = 0
     candidates: int = 0  # boxes that are compared with every object of an image
@@ -111,6 +113,8 @@ class Tape:
             return given
         self.weigh(2 * given.channels if kind != "affine" else 0)
         if kind != "affine":
+            if self.is_recording and not given.is_kept and kind in ("layer", "group"):
+                self.wide += given.elements
             self.keep(given)
         return self.like(given)
 

@@ -1,16 +1,22 @@
-"""Image networks by name: which backbone, neck and head an id means, and what one image of a size costs."""
+"""Networks that read images, video or sound by name, and what one sample of a size costs.
+
+Those of public libraries were traced (`estimator.models.nets`); of the others an id says which backbone, neck and head
+it means, and a program counts them.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
+from estimator.models import nets
 from estimator.models.backbones import BUILDERS, Training
 from estimator.models.detectors import detector
 from estimator.models.feature_maps import Map, Tape
+from estimator.models.nets import TracedNet
 from estimator.models.segmenters import segmenter
 from estimator.tables import document
 
@@ -31,6 +37,9 @@ class ImageNet:
         return "classify" if self.head is None else str(_rows("head")[self.head]["task"])
 
 
+AnyNet = ImageNet | TracedNet
+
+
 @dataclass(frozen=True, slots=True)
 class Cost:
     """Of one image: parameters and those trained, elements kept for backward, of them operands of trained layers,
@@ -48,10 +57,24 @@ class Cost:
     blocks: int
     block_inputs: int
     widest_block: int
+    working: int  # above what is kept, when most is alive in backward
+    passing: int  # above what is kept, in forward
+    wide: int = 0  # of the kept, in fp32 under autocast: as much again in 16-bit numbers
+    late: int = 0  # bytes of gradients that are there when most is alive
+    cast: int | None = None  # bytes of weights that autocast copies; None: of all
+    is_matched_at_once: bool = False  # the boxes of all images of a batch
+
+
+def readings(name: str) -> tuple[AnyNet, ...]:
+    """The networks that an id may mean, the likeliest first: traced ones, else what the patterns make of it."""
+    if traced := nets.find(name):
+        return traced
+    found = find(name)
+    return () if found is None else (found,)
 
 
 def find(name: str) -> ImageNet | None:
-    """The network that an id names, or None: the table's patterns are tried in order, the head's, then the
+    """The network that the words of an id name, or None: the table's patterns are tried in order, the head's, then the
     backbone's."""
     text = re.sub(r"[\s/_\-]+", "_", name.strip().lower())
     framework = next(index for index, row in enumerate(_rows("framework")) if re.search(row["pattern"], text or "_"))
@@ -69,41 +92,57 @@ def find(name: str) -> ImageNet | None:
     return ImageNet(name, backbone[0], head[0] if head else None, framework, tuple(sorted(sizes.items())))
 
 
-def is_of_its_time(net: ImageNet) -> bool:
+def is_whole(net: ImageNet) -> bool:
+    """Whether the id is the name of its backbone and says nothing else (``resnet50_clip`` pools with attention)."""
+    text = re.sub(r"[\s/_\-]+", "_", net.name.strip().lower())
+    return re.fullmatch(_rows("backbone")[net.backbone]["pattern"], text) is not None
+
+
+def is_of_its_time(net: AnyNet) -> bool:
     """Whether it is a segmenter of a framework whose models were trained with torch 1.3 to 1.8: its loss is a softmax
     over every pixel."""
+    if isinstance(net, TracedNet):
+        return False
     return net.task == "segment" and bool(_rows("framework")[net.framework].get("is_of_its_time"))
 
 
-def is_rough(net: ImageNet) -> bool:
+def is_rough(net: AnyNet) -> bool:
     """Whether the id says more than the network counted: boxes in space, from the cameras of a car."""
-    return bool(_rows("framework")[net.framework].get("is_rough"))
+    return not isinstance(net, TracedNet) and bool(_rows("framework")[net.framework].get("is_rough"))
 
 
 USUAL_SIDE = 224
 _CLASSES = {"classify": (1000,), "detect": (80,), "segment": (21, 19, 150)}
 
 
-def classes_of(net: ImageNet, size: tuple[int, int] | None = None) -> tuple[int, ...]:
+def classes_of(net: AnyNet, size: tuple[int, int] | None = None) -> tuple[int, ...]:
     """How many classes a network of this task plausibly has, the likeliest first: ImageNet; COCO; Pascal VOC,
     Cityscapes, ADE20K. Segmenters are trained on crops whose size belongs to a dataset."""
     if net.task == "segment" and size is not None:
         for row in _rows("dataset"):
             if list(size) in row["sizes"]:
                 return tuple(row["classes"])
+    if isinstance(net, TracedNet):
+        usual = _CLASSES["segment"] if net.task == "segment" else ()
+        return tuple(dict.fromkeys((net.classes, *usual)))
     return _CLASSES[net.task]
 
 
-def describe(net: ImageNet) -> str:
-    """The sources of its parts."""
+def describe(net: AnyNet) -> str:
+    """Where its counts come from."""
+    if isinstance(net, TracedNet):
+        return f"traced: {net.source}" + (f", {net.variant}" if net.variant else "")
     parts = [_rows("backbone")[net.backbone]]
     if net.head is not None:
         parts.append(_rows("head")[net.head])
-    return "; ".join(dict.fromkeys(str(part["source"]) for part in parts))
+    return f"layer program: {'; '.join(dict.fromkeys(str(part['source']) for part in parts))}"
 
 
-def padded(net: ImageNet, height: int, width: int) -> tuple[int, int]:
-    """The size a batch is padded to: detectors pad to multiples of 32, the stride of their coarsest backbone map."""
+def padded(net: AnyNet, height: int, width: int) -> tuple[int, int]:
+    """The size a batch is padded to: detectors pad to multiples of 32, the stride of their coarsest backbone map; SAM
+    to the square that it was trained on."""
+    if isinstance(net, TracedNet) and net.reads == "sam":
+        return net.side
     if net.task != "detect":
         return height, width
     return -(-height // 32) * 32, -(-width // 32) * 32
@@ -121,9 +160,37 @@ def _rows(table: str) -> list[dict[str, Any]]:
     return found
 
 
+def cost(net: AnyNet, height: int, width: int, classes: int, precision: str = "fp32", length: int = 1) -> Cost:
+    """What one image of `height` x `width` pixels costs; of video or sound, `length` frames or samples."""
+    if isinstance(net, TracedNet):
+        return _traced(net, height * width * length, classes, precision)
+    found = _programmed(net, height, width, classes)
+    return replace(found, kept=found.kept + found.wide) if precision == "amp" else found
+
+
+_NUMBER = {"fp32": 4, "amp": 2, "half": 2}
+_BOX_STRIDES = (8, 16, 32)  # of the maps that YOLO's boxes are on
+
+
+def _traced(net: TracedNet, units: int, classes: int, precision: str) -> Cost:
+    """Counts are in numbers of the precision, whatever they were traced in."""
+    regime, size = net.regime(precision), _NUMBER[precision]
+    outputs = net.outputs * units
+    if net.task == "segment" and net.classes:  # a loss reads one map per head and class at the image's size
+        outputs = max(round(net.outputs / net.classes), 1) * classes * units
+    has_boxes = net.task == "detect" and net.library == "ultralytics"
+    return Cost(
+        params=net.params, trained=net.trained, kept=int((regime.base + regime.slope * units) / size),
+        operands=int(net.operands * units), indices=0, outputs=int(outputs), widest_output=int(outputs),
+        widest=int(net.widest * units), blocks=0, block_inputs=0, widest_block=0,
+        candidates=sum(units // stride**2 for stride in _BOX_STRIDES) if has_boxes else 0,
+        working=int(regime.working * units / size), passing=int(regime.passing * units / size), late=net.late,
+        cast=net.cast, is_matched_at_once=has_boxes,
+    )  # fmt: skip
+
+
 @lru_cache(maxsize=256)
-def cost(net: ImageNet, height: int, width: int, classes: int) -> Cost:
-    """What one image of `height` x `width` pixels costs."""
+def _programmed(net: ImageNet, height: int, width: int, classes: int) -> Cost:
     tape, image = Tape(), Map(3, height, width)
     spec = _spec(net)
     stages = BUILDERS[spec["builder"]](tape, image, spec, _training(net))
@@ -140,7 +207,8 @@ def cost(net: ImageNet, height: int, width: int, classes: int) -> Cost:
         outputs=sum(each.elements for each in tape.outputs),
         widest_output=max((each.elements for each in tape.outputs), default=0), widest=tape.widest,
         candidates=tape.candidates, blocks=tape.blocks,
-        block_inputs=tape.block_inputs, widest_block=tape.widest_block,
+        block_inputs=tape.block_inputs, widest_block=tape.widest_block, working=2 * tape.widest,
+        passing=2 * tape.widest, wide=tape.wide,
     )  # fmt: skip
 
 

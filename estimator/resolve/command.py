@@ -106,7 +106,7 @@ def _launcher(words: Sequence[Arg]) -> tuple[Mapping[str, Any], int] | None:
             needed = row.get("subcommands")
             if needed is None:
                 return row, 1
-            if len(words) > 1 and words[1].text in needed:
+            if len(words) > 1 and any(fnmatch.fnmatchcase(words[1].text, pattern) for pattern in needed):
                 return row, 2
     return (_python_row(), 0) if words[0].text.endswith(".py") else None  # ./train.py
 
@@ -128,6 +128,8 @@ def _command(
     if split is None:
         return None
     script, is_module, argv = split
+    if {word.text for word in whole} & set(row.get("other_words", ())):
+        return None  # what the program does besides training
     inner = _module_row(script.text) if is_module else None
     if inner is not None:  # python -m torch.distributed.run …
         return _command(whole, argv, (inner, 0), env, cwd)

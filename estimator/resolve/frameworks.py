@@ -113,8 +113,8 @@ def _apply(site: CallSite, row: Mapping[str, Any], facts: Facts) -> None:
     place = Origin(site.origin.text or site.callee.removeprefix("*."), site.origin.path, site.origin.line)
     for mark in row.get("marks", ()):
         facts.marks.setdefault(mark, place)
-    if row.get("names_model"):
-        facts.add("model", Sourced(site.callee.rpartition(".")[2], place))
+    for value in _named_by_callee(site, row, place):
+        facts.add("model", value)
     for name, value in row.get("sets", {}).items():
         said = parsed(name, value) if isinstance(value, list) else value
         facts.add(name, Sourced(said, place), int(row.get("rank", 0)))
@@ -160,6 +160,15 @@ def not_filled(name: str, place: Origin) -> Origin:
     return replace(place, text=f"{name} bounds the samples, nothing fills them up to it")
 
 
+def _named_by_callee(site: CallSite, row: Mapping[str, Any], place: Origin) -> Iterator[Sourced[Any]]:
+    """The model that a function is called after, alone or over the encoder that an argument names."""
+    name = site.callee.rpartition(".")[2]
+    if row.get("names_model"):
+        yield Sourced(name, place)
+    for value in _argument(site, row["names_model_with"]) if "names_model_with" in row else ():
+        yield replace(value, value=f"{name.lower()}_{value.value}") if value.is_known else value
+
+
 def _implied(site: CallSite, rule: Mapping[str, Any]) -> Iterator[tuple[str, Sourced[Any]]]:
     """What the spelling of an argument says beside its field (``optim="adamw_torch_fused"``)."""
     given = next((site.arguments[name] for name in rule["names"] if name in site.arguments), ())
@@ -188,7 +197,8 @@ def _argument(site: CallSite, rule: Mapping[str, Any]) -> list[Sourced[Any]]:
         return values
     place = site.origin
     shown = f"default of {site.callee.rsplit('.', 1)[-1]}: {rule['default']}"
-    return [Sourced(rule["default"], Origin(shown, place.path, place.line))]
+    default = parsed(rule["field"], rule["default"]) if rule["field"] == "image_size" else rule["default"]
+    return [Sourced(default, Origin(shown, place.path, place.line))]
 
 
 def translate(rule: Mapping[str, Any], item: Argument) -> Sourced[Any] | None:

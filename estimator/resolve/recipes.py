@@ -107,7 +107,10 @@ def _by_command(command: Command, program: str) -> Recipe | None:
     words = [command.words[0], command.script, *command.argv]
     pairs = list(itertools.pairwise(words))
     named = next((word for before, word in pairs if before.text in _CONFIG_OPTIONS), None)
-    alone = [word for before, word in pairs if word.text.endswith(SUFFIXES) and not before.text.startswith("--")]
+    alone = [
+        word for before, word in pairs
+        if word.text.endswith(SUFFIXES) and not before.text.startswith("--") and "=" not in word.text
+    ]  # fmt: skip
     named = named or next(iter(alone), None)
     if named is not None:
         reason = named.unknown or f"{named.text[:80]} is not in the repository"
@@ -459,10 +462,11 @@ def _by_devices(recipe: Recipe, facts: Mapping[str, Sourced[Any]]) -> Iterator[t
         return
     devices, nodes = whole(facts.get("devices")), whole(facts.get("num_nodes"))
     is_alone = devices is not None and devices.value == 1 and (nodes is None or nodes.value == 1)
+    copies = recipe.row.get("replicates")
     if devices is not None and is_alone:
         yield "sharding", Sourced("none", devices.origin)
-    elif devices is not None and devices.is_known and recipe.name in {"lightning", "hydra"}:
-        yield "sharding", Sourced("ddp", replace(devices.origin, text="Lightning's strategy for several devices"))
+    elif devices is not None and devices.is_known and copies:
+        yield "sharding", Sourced("ddp", replace(devices.origin, text=copies))
     several = recipe.row.get("several_devices")
     if devices is not None and several is not None and devices.is_known:
         if not is_alone:
