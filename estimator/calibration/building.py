@@ -87,6 +87,8 @@ def build(spec: Spec, size: tuple[int, ...]) -> tuple[Any, str, bool]:
         model, module, is_sized = _LIBRARIES[spec.library](spec, size)
     model.requires_grad_(True)
     if frozen := spec.given.get("frozen"):
+        if hasattr(model, "freeze_feature_encoder"):
+            model.freeze_feature_encoder()  # which else asks for gradients of the sound
         for name, each in model.named_parameters():
             if name.startswith(tuple(frozen)):
                 each.requires_grad_(False)

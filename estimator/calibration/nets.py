@@ -4,8 +4,9 @@
     python -m estimator.calibration nets --table        # only writes ../data/nets.csv from it
 
 ``nets.toml`` says what is built. Of each, a forward pass in fp32 and a step under autocast are traced at one size; the
-forward pass at a second where the network is built for a size, and of every fifth; of that at a third as well, which
-nothing is fitted on (``check``). What holds every word is traced, if it has no rows yet.
+forward pass at a second where the network is built for a size or writes out attention maps (``has_maps``), and of
+every fifth; of that at a third as well, which nothing is fitted on (``check``). What holds every word is traced, if it
+has no rows yet.
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ class Spec:
     variant: str = ""
     also: str = ""
     is_forward_only: bool = False
+    has_maps: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +103,7 @@ def _spec(said: Mapping[str, Any], letter: str) -> Spec:
         reads=said.get("reads", "image"), sizes=_sizes(said["sizes"]), given=said["given"],
         batch=said.get("batch", _BATCH), classes=said.get("classes", 0), variant=said.get("variant", ""),
         also=said.get("also", ""), is_forward_only=said.get("is_forward_only", False),
+        has_maps=said.get("has_maps", False),
     )  # fmt: skip
 
 
@@ -154,7 +157,7 @@ def _points(spec: Spec, *, has_check: bool) -> Iterator[Point]:
     yield point("fp32", "forward", spec.batch, first)
     yield point("autocast", "forward" if spec.is_forward_only else "step", spec.batch, first)
     for size, role in zip(others, ("forward", "check"), strict=False):
-        if is_sized or has_check:
+        if is_sized or has_check or (spec.has_maps and role == "forward"):
             if is_sized:
                 model, version, _ = build(spec, size)
             regimes = _REGIMES if role == "forward" else _REGIMES[len(spec.id) % 2 :][:1]
@@ -165,7 +168,8 @@ def _points(spec: Spec, *, has_check: bool) -> Iterator[Point]:
 
 COLUMNS = (
     "id", "library", "variant", "also", "task", "reads", "params", "trained", "classes", "size", "base_fp32",
-    "slope_fp32", "working_fp32", "passing_fp32", "base_amp", "slope_amp", "working_amp", "passing_amp", "other",
+    "slope_fp32", "bend_fp32", "working_fp32", "passing_fp32", "base_amp", "slope_amp", "bend_amp", "working_amp",
+    "passing_amp", "other",
     "operands", "outputs", "widest", "cast", "late", "source",
 )  # fmt: skip
 _NAMES = {"fp32": "fp32", "autocast": "amp"}
@@ -199,11 +203,11 @@ def _row(spec: Spec, points: Sequence[Point]) -> dict[str, object]:
     stepped = next((point for point in points if point.regime == "autocast" and point.role == "step"), None)
     for regime, name in _NAMES.items():
         one, *more = (point for point in points if point.regime == regime and point.role != "check")
-        base, slope = line(one, more[0]) if more else (0.0, one.kept / one.batch / one.units)
+        base, slope, bend = curve(one, more[0]) if more else (0.0, one.kept / one.batch / one.units, 0.0)
         width = 4 if name == "fp32" else 2
         working = 2 * one.widest * width if stepped is None else max(stepped.working, 0) * width / 2
         found |= {
-            f"base_{name}": round(base), f"slope_{name}": _short(slope),
+            f"base_{name}": round(base), f"slope_{name}": _short(slope), f"bend_{name}": _short(bend),
             f"working_{name}": _short(working / each), f"passing_{name}": _short(one.passing / each),
         }  # fmt: skip
         if name == "amp":
@@ -211,11 +215,16 @@ def _row(spec: Spec, points: Sequence[Point]) -> dict[str, object]:
     return found | {"late": stepped.late if stepped is not None and stepped.working > 0 else 0}
 
 
-def line(one: Point, other: Point) -> tuple[float, float]:
-    """Bytes per sample, and per sample and unit, through two points."""
+def curve(one: Point, other: Point) -> tuple[float, float, float]:
+    """Bytes per sample, per sample and unit, and per sample and square of units, through two points: a line, or where
+    that would begin below nothing (attention maps written out grow with the square) a parabola from nothing."""
     ys = [point.kept / point.batch for point in (one, other)]
     slope = (ys[0] - ys[1]) / (one.units - other.units)
-    return ys[0] - slope * one.units, slope
+    base = ys[0] - slope * one.units
+    if base >= 0:
+        return base, slope, 0.0
+    bend = (ys[0] / one.units - ys[1] / other.units) / (one.units - other.units)
+    return 0.0, ys[0] / one.units - bend * one.units, bend
 
 
 def _short(value: float) -> float:
@@ -243,7 +252,7 @@ def section() -> list[str]:
 def _deviation(point: Point) -> float:
     net = next(net for net in find(f"{point.library}/{point.id.rpartition('/')[2]}") if net.variant == point.variant)
     regime = net.regime(_NAMES[point.regime])
-    return point.batch * (regime.base + regime.slope * point.units) / point.kept - 1
+    return point.batch * regime.kept(point.units) / point.kept - 1
 
 
 def programmed(points: Sequence[Point]) -> list[tuple[str, str, tuple[float, float], tuple[float, float]]]:

@@ -180,7 +180,7 @@ def _traced(net: TracedNet, units: int, classes: int, precision: str) -> Cost:
         outputs = max(round(net.outputs / net.classes), 1) * classes * units
     has_boxes = net.task == "detect" and net.library == "ultralytics"
     return Cost(
-        params=net.params, trained=net.trained, kept=int((regime.base + regime.slope * units) / size),
+        params=net.params, trained=net.trained, kept=int(regime.kept(units) / size),
         operands=int(net.operands * units), indices=0, outputs=int(outputs), widest_output=int(outputs),
         widest=int(net.widest * units), blocks=0, block_inputs=0, widest_block=0,
         candidates=sum(units // stride**2 for stride in _BOX_STRIDES) if has_boxes else 0,

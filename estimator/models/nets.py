@@ -1,7 +1,8 @@
 """Networks of public libraries that were traced: what a sample keeps by how much it holds (pixels, frames, samples).
 
 ``data/nets.csv`` holds the counts, `estimator.calibration.nets` made them. Saved tensors grow with what a sample holds:
-``base + slope x units``, from traces of two sizes (of one where the network takes no other). A unit is a pixel, of
+``base + slope x units``, and where attention maps are written out with its square (``bend``), from traces of two sizes
+(of one where the network takes no other, or is convolutions and nothing else). A unit is a pixel, of
 video a pixel of one frame, of sound one of 16,000 samples a second.
 """
 
@@ -20,13 +21,18 @@ _FILES = re.compile(r"\.(?:pt|pth|yaml|yml|safetensors|onnx)$")
 
 @dataclass(frozen=True, slots=True)
 class Regime:
-    """Bytes per sample, and per sample and unit: kept for backward, and above that when most is alive in backward and
-    in forward."""
+    """Bytes per sample, per sample and unit, and per sample and square of units, kept for backward; and per sample and
+    unit above that when most is alive in backward and in forward."""
 
     base: float
     slope: float
+    bend: float
     working: float
     passing: float
+
+    def kept(self, units: int) -> float:
+        """Bytes that one sample of so many units keeps."""
+        return self.base + self.slope * units + self.bend * units**2
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +79,8 @@ class TracedNet:
             return self.fp32
         whole = self.fp32
         return Regime(
-            whole.base / 2, (whole.slope - self.other) / 2 + self.other, whole.working / 2, whole.passing / 2
+            whole.base / 2, (whole.slope - self.other) / 2 + self.other, whole.bend / 2, whole.working / 2,
+            whole.passing / 2,
         )  # fmt: skip
 
 
@@ -135,7 +142,7 @@ def _net(row: dict[str, str]) -> TracedNet:
         return number(row, name) or 0.0
 
     def regime(name: str) -> Regime:
-        return Regime(*(value(f"{each}_{name}") for each in ("base", "slope", "working", "passing")))
+        return Regime(*(value(f"{each}_{name}") for each in ("base", "slope", "bend", "working", "passing")))
 
     return TracedNet(
         name=row["id"], library=row["library"], variant=row["variant"], task=row["task"], reads=row["reads"],
