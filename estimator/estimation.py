@@ -7,10 +7,13 @@ from typing import Any
 
 from analyzer.errors import InputError
 from estimator import hardware, inverse, solver
+from estimator.balance import rest
 from estimator.contradictions import contradictions, refuse_impossible
 from estimator.idle import idle_words
 from estimator.memory import candidates, runtime
+from estimator.memory.choice import Choices
 from estimator.memory.interval import Computed, compute, outlook
+from estimator.memory.timeline import timeline
 from estimator.models.choose import ModelChoice, choose_model
 from estimator.report import Estimate, InputLine, Interval, Largest, ModelAnswer, TargetAnswer, Verdict
 from estimator.room import reason, roomy_bytes
@@ -32,9 +35,18 @@ READABLE = {
     "whole_gradients": "whether FSDP reduces every micro-batch's gradients, and wraps adapters alone",
     "shards": "number of GPUs",
     "loads_whole": "whether the whole model is on one GPU before it is sharded",
+    "has_foreach_step": "optimizer implementation", "loss_impl": "loss implementation", "is_compiled": "torch.compile",
+    "steps_in_backward": "whether the optimizer steps inside backward", "has_ema": "moving average of the weights",
+    "is_dora": "whether adapters learn magnitudes", "trained_layers": "how many layers are trained",
+    "has_bucket_views": "whether DDP's gradients are views of its buckets",
 }  # fmt: skip
 """What of an estimate can be open, in words."""
-WORD_OF = {"shards": "num_gpus", "checkpointing": "grad_checkpointing", "facts": "model", "loads_whole": "sharded_load"}
+WORD_OF = {
+    "shards": "num_gpus", "checkpointing": "grad_checkpointing", "facts": "model", "loads_whole": "sharded_load",
+    "has_foreach_step": "optimizer_impl", "is_compiled": "compile", "steps_in_backward": "optimizer_in_backward",
+    "has_ema": "ema", "is_dora": "dora", "has_bucket_views": "bucket_view", "companions": "companion_params",
+    "image": "image_size",
+}  # fmt: skip
 
 
 def estimate(run: RunConfig, *, with_suggestions: bool = True) -> Estimate:
@@ -66,7 +78,7 @@ def estimate(run: RunConfig, *, with_suggestions: bool = True) -> Estimate:
         allocated=computed.allocated if computed else None,
         reserved=computed.reserved if computed else None,
         moment=computed.moment.name if computed else None,
-        terms=computed.moment.terms if computed else (),
+        terms=(*computed.moment.terms, *rest(computed)) if computed else (),
         timeline=computed.moments if computed else (),
         inputs=_inputs(run),
         unknowns=_unknowns(run, model, computed),
@@ -178,7 +190,7 @@ def _cramped(
     for answer in answers:
         usable = answer.usable_bytes
         if computed and answer.verdict == "borderline" and usable is not None and computed.occupied.high <= usable:
-            return (reason(run, model, runtime_key(cards), usable),)
+            return (reason(run, model, runtime_key(cards), usable, answer.name),)
     return ()
 
 
@@ -244,7 +256,7 @@ def _unknowns(run: RunConfig, model: ModelChoice, computed: Computed | None) -> 
         for name, sourced in run.words().items()
         if isinstance(sourced.value, Unknown) and _is_worth_a_line(sourced, sourced.value)
     }
-    open_choices = [name for name, choice in found.items() if choice.is_open]
+    open_choices = [name for name, choice in found.items() if choice.is_open and _matters(found, name)]
     if found and found["facts"].typical.kind == "vit":
         open_choices = ["image size" if name == "seq_len" else name for name in open_choices]
     if found and found["facts"].typical.local is not None:
@@ -255,6 +267,14 @@ def _unknowns(run: RunConfig, model: ModelChoice, computed: Computed | None) -> 
     if not run.gpu.is_known and not run.gpu_memory.is_known:
         lines.append("target GPU")
     return tuple(dict.fromkeys(lines))
+
+
+def _matters(found: Choices, name: str) -> bool:
+    """Whether any value of a word changes any term: not what a decoder's loss is like, of a network without a head."""
+    setup, choice = candidates.typical(found, ""), found[name]
+    usual = timeline(setup)
+    others = dict.fromkeys((*choice.probable, *choice.cheapest))
+    return any(timeline(replace(setup, **{name: value})) != usual for value in others if value != choice.typical)
 
 
 def _place(origin: Origin, reason: str) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 from estimator.contradictions import longest_of
 from estimator.models.facts import ModelFacts
@@ -18,24 +18,31 @@ from estimator.sourced import Origin, Sourced, Unknown
 
 _ORIGIN = Origin("what fits")
 _MAX_LENGTH = 2**20
+_End = Literal["model", "search"]
 Size = Callable[[RunConfig], int]
 """The high end of what a run occupies, in bytes."""
 
 
 def largest(run: RunConfig, facts: ModelFacts, capacity: int, size: Size) -> tuple[Largest, ...]:
     """An answer for every word that the run has one value of, or could have."""
-    return tuple(_largest(run, name, limit, capacity, size) for name, limit in _words(run, facts))
+    return tuple(_largest(run, *question, capacity, size) for question in _words(run, facts))
 
 
-def _words(run: RunConfig, facts: ModelFacts) -> Iterator[tuple[str, int]]:
-    """What can be asked, and the most that means anything. How long a sample may be depends on how many there are."""
-    yield "micro_batch", MAX_BATCH
+def _words(run: RunConfig, facts: ModelFacts) -> Iterator[tuple[str, int, _End]]:
+    """What can be asked, the most that is asked, and what ends there. How long a sample may be depends on how many
+    there are."""
+    yield "micro_batch", MAX_BATCH, "search"
     reads_text = facts.kind in ("decoder", "encoder") or (facts.kind == "encdec" and not facts.source_tokens)
     if run.micro_batch.is_known and reads_text and facts.local is None:
-        yield "max_context" if run.max_context.is_known else "seq_len", longest_of(facts) or _MAX_LENGTH
+        name, most = "max_context" if run.max_context.is_known else "seq_len", longest_of(facts)
+        said = getattr(run, name).value
+        if most is None or (isinstance(said, int) and said > most):  # then the run goes beyond what was trained on
+            yield name, _MAX_LENGTH, "search"
+        else:
+            yield name, most, "model"
 
 
-def _largest(run: RunConfig, name: str, limit: int, capacity: int, size: Size) -> Largest:
+def _largest(run: RunConfig, name: str, limit: int, end: _End, capacity: int, size: Size) -> Largest:
     def need(count: int) -> int:
         changed: dict[str, Any] = {name: Sourced(count, _ORIGIN)}
         return size(replace(run, **changed))
@@ -43,7 +50,7 @@ def _largest(run: RunConfig, name: str, limit: int, capacity: int, size: Size) -
     given = getattr(run, name).value
     start = 1 if isinstance(given, Unknown) else min(given, limit)
     value = below(need, capacity, start, limit)
-    return Largest(name, value, is_all=value == limit)
+    return Largest(name, value, end if value == limit else None)
 
 
 def below(need: Callable[[int], int], capacity: int, start: int, limit: int) -> int | None:

@@ -9,7 +9,9 @@ from dataclasses import replace
 from typing import Any, NoReturn
 
 from analyzer.errors import InputError
+from estimator import hardware
 from estimator.estimation import READABLE, WORD_OF
+from estimator.models.choose import choose_model
 from estimator.runconfig import RunConfig
 from estimator.sourced import Origin
 from estimator.vocabulary import WORDS, Word, options, word_for_field
@@ -89,6 +91,16 @@ def options_for(unknowns: Iterable[str]) -> list[str]:
     heads = [text.partition(": ")[0] for text in unknowns]
     words = {word.name for head in heads if (word := word_for_field(fields.get(head, head)))}
     return [word.options[0] for word in WORDS if word.name in words and word.options]
+
+
+def meant(word: str) -> str:
+    """``--gpu A100`` for a word that is no file and names a GPU or an instance; likewise a model; else empty."""
+    try:
+        hardware.find(word)
+    except InputError:
+        is_model = choose_model(RunConfig.from_document({"model": word}, Origin(word))).readings
+        return f"--model {word}" if is_model else ""
+    return f"--gpu {word}"
 
 
 def unknown_option(option: str) -> str:

@@ -149,16 +149,21 @@ class Suggestion:
 
 @dataclass(frozen=True, slots=True)
 class Largest:
-    """The largest value of a word with which the run fits every target. None: not even one. `is_all`: the model, or the
-    question, ends there."""
+    """The largest value of a word with which the run fits every target. None: not even one. `ends` says what ends there
+    where memory does not: the positions of the model, or the search."""
 
     name: str
     value: int | None
-    is_all: bool
+    ends: Literal["model", "search"] | None = None
+
+    @property
+    def is_all(self) -> bool:
+        """Whether more may fit."""
+        return self.ends is not None
 
     def to_json(self) -> dict[str, Any]:
         """The contract's form."""
-        return {"name": self.name, "value": self.value, "is_all": self.is_all}
+        return {"name": self.name, "value": self.value, "is_all": self.is_all, "ends": self.ends}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,7 +171,8 @@ class Estimate:
     """Everything one estimate has to say. Intervals are None where no number can be given, and `reasons` says why.
 
     `peak` is what occupies the card (allocator reservation and CUDA context); `reserved` the allocator's reservation;
-    `allocated` the live tensors. `terms` are those of the moment of the peak.
+    `allocated` the live tensors. `terms` are those of the moment of the peak and what is expected beyond them: they add
+    up to what is expected.
     """
 
     verdict: Verdict

@@ -27,12 +27,12 @@ def roomy_bytes(run: RunConfig, model: ModelChoice, architecture: str) -> int:
     return _high(run, model, architecture, _ROOMY_BATCH)
 
 
-def reason(run: RunConfig, model: ModelChoice, architecture: str, usable_bytes: int) -> str:
+def reason(run: RunConfig, model: ModelChoice, architecture: str, usable_bytes: int, card: str) -> str:
     """Why a run whose interval fits on a card is not said to fit: how many samples it has room for."""
     fitting = largest(lambda batch: _high(run, model, architecture, batch) <= usable_bytes, 1)
     needed = _high(run, model, architecture, _ROOMY_BATCH) / GIB
-    room = f"up to {fitting} fit" if fitting else "not even one is sure to fit"
-    return f"no micro-batch is known: {room}, and {_ROOMY_BATCH} samples may need {needed:.1f} GiB"
+    room = f"up to {fitting} fit" if fitting else "not even 1 is sure to fit"
+    return f"no micro-batch is known: {room} on {card}, and {_ROOMY_BATCH} samples may need {needed:.1f} GiB"
 
 
 def largest(fits: Callable[[int], bool], start: int) -> int | None:

@@ -96,8 +96,20 @@ def _bases(args: argparse.Namespace) -> list[RunConfig]:
     if args.run_config:
         return [_document(args.run_config)]
     if args.words:
+        _refuse_options(args.words)
         return _from_file(args.words[0]) if len(args.words) == 1 else _of_command(args.words)
     return [RunConfig()]
+
+
+def _refuse_options(words: list[str]) -> None:
+    """GPUs and models are options here; a comment of a pull request may begin with them."""
+    from estimator.options import meant
+
+    if any(word.startswith("-") for word in words):
+        return  # a launch command
+    options = [meant(word) for word in words if not Path(word).exists()]
+    if options and all(options) and len(options) == len(words):
+        raise InputError(f"{' '.join(words)}: no such file; write {' '.join(options)}")
 
 
 def _document(path: str) -> RunConfig:

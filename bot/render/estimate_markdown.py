@@ -62,6 +62,8 @@ def _details(result: Estimate) -> str:
     parts = []
     if result.terms:
         rows = [[escape(term.name), f"{term.num_bytes / 2**30:.2f}", escape(term.formula)] for term in result.terms]
+        total = sum(term.num_bytes for term in result.terms) / 2**30
+        rows.append(["**expected**", f"**{total:.2f}**", "all of these"])
         parts.append(table([f"at {result.moment}", "GiB", "formula"], rows))
     if result.inputs:
         rows = [

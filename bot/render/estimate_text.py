@@ -75,16 +75,19 @@ def _suggestions(result: Estimate, width: int) -> str:
 
 
 def _terms(result: Estimate, width: int) -> str:
+    """What lives at the moment of the peak, and what is expected beyond it; the last row is the sum."""
     most = max((term.num_bytes for term in result.terms), default=0)
     rows = [
         [term.name, f"{term.num_bytes / 2**30:8.2f}", bar(term.num_bytes, most), term.formula] for term in result.terms
     ]
+    if rows:
+        rows.append(["expected", f"{sum(term.num_bytes for term in result.terms) / 2**30:8.2f}", "", "all of these"])
     return aligned([f"at {result.moment}", "     GiB", "", "formula"], rows, width) if rows else ""
 
 
 def bar(part: int, most: int) -> str:
     """As many blocks, down to an eighth, as the part is of the largest."""
-    eighths = round(8 * _BAR * part / most) if most else 0
+    eighths = round(8 * _BAR * max(part, 0) / most) if most else 0
     whole, rest = divmod(eighths, 8)
     return "█" * whole + (_EIGHTHS[rest] if rest else "")
 
@@ -95,14 +98,12 @@ def _largest(result: Estimate, width: int) -> str:
 
 
 def largest_text(result: Estimate) -> str:
-    """``sure to fit, all else as it is: micro_batch up to 3; seq_len up to 4,096, the most that was asked``."""
-    none = " or ".join(item.name for item in result.largest if item.value is None)
+    """``sure to fit, all else as it is: micro_batch up to 3; seq_len up to 4,096 (all positions of the model)``."""
+    none = " and no ".join(item.name for item in result.largest if item.value is None)
     if none:
-        return f"no smaller {none} alone is sure to fit"
-    parts = [
-        f"{item.name} up to {item.value:,}{', the most that was asked' if item.is_all else ''}"
-        for item in result.largest
-    ]
+        return f"no {none}, however small, is sure to fit with all else as it is"
+    ends = {"model": " (all positions of the model)", "search": " and more", None: ""}
+    parts = [f"{item.name} up to {item.value:,}{ends[item.ends]}" for item in result.largest]
     return f"sure to fit, all else as it is: {'; '.join(parts)}" if parts else ""
 
 

@@ -130,6 +130,8 @@ def _terms(estimate: Estimate) -> str:
         (escape(str(term["name"])), f"{term['gib']:.2f}", code(str(term["formula"])))
         for term in estimate.get("terms", ())[:MAX_ROWS]
     ]
+    if rows and (peak := estimate.get("peak_gib")):
+        rows.append(("**expected**", f"**{peak['point']:.2f}**", "all of these"))
     moment = escape(str(estimate.get("moment") or "the peak"))
     content = f"Alive at: {moment}\n\n{table(('term', 'GiB', 'formula'), rows)}"
     return fold("Where the memory goes", content) if rows else ""

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from analyzer.errors import InputError
+from estimator.balance import beyond
 from estimator.estimation import runtime_key, targets
 from estimator.exact.examples import example
 from estimator.exact.trace import OPTIMIZERS, PRECISIONS, Request, Traced, trace
@@ -110,6 +111,9 @@ def _answer(name: str, run: RunConfig, traced: Traced, assumed: Mapping[str, str
         TargetAnswer(card.label, card.count, card.usable_bytes, verdict_for(peak, card.usable_bytes)) for card in cards
     )
     terms = tuple(Term(kind, size, 0, "counted", SOURCE) for kind, size in traced.at_peak)
+    live = sum(size for _, size in traced.at_peak)
+    if live:
+        terms += beyond(live, allocated, reserved, peak, "what traces leave out of what was measured")
     timeline = tuple(Moment(moment, (Term("alive", size, 0, "counted", SOURCE),)) for moment, size in traced.moments)
     inputs = tuple(
         InputLine(word, run.to_document()[word], sourced.describe())

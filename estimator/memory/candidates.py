@@ -58,30 +58,33 @@ def choices(run: RunConfig, readings: tuple[ModelFacts, ...]) -> Choices:
     }
     if readings[0].local is not None:  # the repository's own forward pass says how
         found |= {"attention": fixed("eager"), "shifts_logits": fixed(False), "loss_impl": fixed("full")}
-    if (image := readings[0].image_net) is not None:
-        found["attention"] = fixed("eager")  # there is none
-        if is_training and images.is_of_its_time(image):  # frameworks that most people run with a torch of their time
-            found["keeps_scores"] = Choice(True, (True, False))
-    if (net := readings[0].pixel_net) is not None and net.scores and not run.attention.is_known:
-        found["attention"] = replace(
-            undecided("sdpa", "eager", cheapest=("flash",)), is_even=True
-        )  # before torch 2: eager
-    if readings[0].caps_scores and found["attention"].typical == "sdpa":
-        found["attention"] = Choice("eager", ("eager",), ("flash",))  # scaled_dot_product_attention has no cap
+    image = readings[0].image_net
+    if is_training and image is not None and images.is_of_its_time(image):  # frameworks that most people run with a
+        found["keeps_scores"] = Choice(True, (True, False))  # torch of their time
+    found["attention"] = _attention(run, readings[0], found["attention"])
     if is_training and any(facts.activation == "gelu_new" for facts in readings):
         found["is_activation_fused"] = Choice(
             False, (False, True), is_even=True
         )  # transformers writes it out, others do not
-    if readings[0].relative_span:
-        found["attention"] = fixed("eager")  # transformers has no other for them
-    if readings[0].biases_scores and not run.attention.is_known:
-        found["attention"] = replace(
-            undecided("eager", "sdpa", cheapest=("flash",)), is_even=True
-        )  # T5: sdpa since 2025
     likely = typical(found, "")
     found["whole_gradients"] = _accumulation(run, likely)
     found["loads_whole"] = _loading(run, likely, has_whole_gradients=found["whole_gradients"].is_even)
     return {**found, **_implementations(likely)}
+
+
+def _attention(run: RunConfig, facts: ModelFacts, said: Choice) -> Choice:
+    """How scores are computed, where the model leaves a choice."""
+    if not facts.has_attention:
+        return fixed("sdpa")
+    if facts.relative_span:
+        return fixed("eager")  # transformers has no other for them
+    if facts.biases_scores and not run.attention.is_known:  # T5: sdpa since 2025
+        return replace(undecided("eager", "sdpa", cheapest=("flash",)), is_even=True)
+    if facts.pixel_net is not None and facts.pixel_net.scores and not run.attention.is_known:  # before torch 2: eager
+        return replace(undecided("sdpa", "eager", cheapest=("flash",)), is_even=True)
+    if facts.caps_scores and said.typical == "sdpa":
+        return Choice("eager", ("eager",), ("flash",))  # scaled_dot_product_attention has no cap
+    return said
 
 
 def _headed(run: RunConfig, readings: tuple[ModelFacts, ...]) -> tuple[ModelFacts, ...]:
@@ -149,7 +152,8 @@ def _stepping(facts: ModelFacts) -> Choice:
     diffusion networks mostly have an optimizer of 8 bits or a fused one; scripts for the rest leave torch's default."""
     if facts.kind == "dit":
         return Choice(False, (False, True))
-    return Choice(True, (True, False), (False,), is_even=facts.kind == "decoder")
+    is_decoder = facts.kind == "decoder"
+    return Choice(True, (True, False), (False,), is_open=is_decoder, is_even=is_decoder)
 
 
 def _rank(run: RunConfig, facts: ModelFacts, is_adapter: bool) -> Choice:

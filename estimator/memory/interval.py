@@ -43,7 +43,11 @@ class Residual:
 
 @dataclass(frozen=True, slots=True)
 class Computed:
-    """Intervals of what is allocated, reserved and occupied, and the timeline of the likeliest reading."""
+    """Intervals of what is allocated, reserved and occupied, and the timeline of a likely reading.
+
+    `middle` is what tensors hold between the readings that are as likely, `mixed` the words in which they differ, and
+    `reach` the least and most of them; `category` is the kind of run whose measured error was used.
+    """
 
     allocated: Interval
     reserved: Interval
@@ -51,6 +55,10 @@ class Computed:
     moments: tuple[Moment, ...]
     moment: Moment
     setup: Setup
+    middle: int
+    mixed: tuple[str, ...]
+    reach: tuple[int, int]
+    category: str
 
 
 @cache
@@ -169,13 +177,24 @@ def scaled(spread: search.Spread, *residuals: Residual) -> tuple[float, float, f
 def compute(found: Choices, architecture: str) -> Computed:
     """The plausible readings, and what the measured rows say about our error."""
     sizes = raw(found, architecture)
-    residual, reserve = residual_of(category_of(sizes.setup)), _reserve(sizes.likely)
+    category = category_of(sizes.setup)
+    residual, reserve = residual_of(category), _reserve(sizes.likely)
     allocated = _interval(sizes.floor, *scaled(sizes.spread, residual))
     reserved = _interval(sizes.floor, *scaled(sizes.spread, residual, reserve))
     reserved = replace(reserved, low=max(reserved.low, allocated.low))
     occupied = _occupied(reserved, sizes.setup)
-    moments = timeline(sizes.setup)
-    return Computed(allocated, reserved, occupied, moments, peak(moments), sizes.setup)
+    spread = sizes.spread
+    moments = timeline(_nearest(sizes))
+    return Computed(
+        allocated, reserved, occupied, moments, peak(moments), sizes.setup, round(spread.middle), spread.mixed,
+        (spread.least, spread.most), category,
+    )  # fmt: skip
+
+
+def _nearest(sizes: Raw) -> Setup:
+    """The largest likely reading that holds no more than the middle: what is expected beyond it is a plus."""
+    below = [one for one in sizes.likely if allocated_bytes(one) <= sizes.spread.middle]
+    return max(below, key=allocated_bytes) if below else min(sizes.likely, key=allocated_bytes)
 
 
 def outlook(found: Choices, architecture: str) -> tuple[int, int]:

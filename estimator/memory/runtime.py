@@ -29,8 +29,13 @@ def _row(architecture: str) -> dict[str, str]:
 def context(setup: Setup) -> Context:
     """The part of the peak that nvidia-smi sees and the allocator does not."""
     floor, point = overhead(setup.architecture)
-    nccl = _NCCL_BYTES if setup.replicas * setup.tp * setup.pp * setup.cp > 1 else 0
+    nccl = _NCCL_BYTES if has_communicator(setup) else 0
     return Context(floor, point + nccl)
+
+
+def has_communicator(setup: Setup) -> bool:
+    """Whether ranks talk to each other."""
+    return setup.replicas * setup.tp * setup.pp * setup.cp > 1
 
 
 def key_of(card: str, architecture: str) -> str:

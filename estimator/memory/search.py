@@ -16,17 +16,26 @@ Moments = Callable[[Setup], tuple[int, ...]]
 """The bytes of every moment, in order; of the setups of one run there are as many."""
 _MAX_PASSES = 4
 _MAX_COMBINED = 64
+_MOVES = 1e-3
+"""Logarithm of what moves a peak."""
 _SAYABLE = frozenset({"has_foreach_step", "attention", "precision", "sp", "loads_whole", "lora_targets", "seq_len"})
 """Words that an option says; the others are habits of libraries and frameworks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """The middle of the plausible readings in bytes, and how far they reach to each side as natural logarithms."""
+    """The middle of the plausible readings in bytes, and how far they reach to each side as natural logarithms.
+
+    `mixed` are the words whose values are about as likely as each other and move the peak, and `least` and `most` the
+    peaks of their combinations.
+    """
 
     middle: float
     down: float
     up: float
+    mixed: tuple[str, ...]
+    least: int
+    most: int
 
 
 def likely(start: Setup, found: Choices) -> tuple[Setup, ...]:
@@ -77,9 +86,12 @@ def spread(start: Setup, found: Choices, moments: Moments) -> Spread:
     ]
     middle = _mean([one for _, one in every])
     down = up = 0.0
-    for index, (_, options) in enumerate([*sayable, *inner]):
+    mixed = []
+    for index, (name, options) in enumerate([*sayable, *inner]):
         means = [_mean([one for chosen, one in every if chosen[index] == option]) for option in options]
         down, up = down + max(middle - min(means), 0.0) ** 2, up + max(max(means) - middle, 0.0) ** 2
+        if max(means) - min(means) > _MOVES:
+            mixed.append(name)
     base, values, done = log(max(moments(start))), _values(start), {name for name, _ in [*sayable, *inner]}
     for name, choice in found.items():
         if name in done:
@@ -87,7 +99,8 @@ def spread(start: Setup, found: Choices, moments: Moments) -> Spread:
         others = [value for value in choice.probable if value != values[name]]
         effects = [log(max(moments(Setup(**{**values, name: value})))) - base for value in others]
         down, up = down + max(0.0, -min(effects, default=0.0)) ** 2, up + max(0.0, *effects, 0.0) ** 2
-    return Spread(exp(middle), sqrt(down), sqrt(up))
+    peaks = [round(exp(one)) for _, one in every]
+    return Spread(exp(middle), sqrt(down), sqrt(up), tuple(mixed), min(peaks), max(peaks))
 
 
 def _peaks(

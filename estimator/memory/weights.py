@@ -56,16 +56,27 @@ def weights(setup: Setup) -> Term:
     if setup.method in ADAPTERS and setup.is_training:
         total += setup.trainable_params * setup.trained_bytes / weight_sharding(setup)
     total += 2 * setup.companions
-    formula = (
-        f"{setup.block_params:,} in layers x {per_block:g} B + {setup.embedding_params:,} x {setup.weight_bytes:g} B"
-    )
-    if weight_sharding(setup) > 1:
-        formula += f", over {weight_sharding(setup)} ranks"
+    formula = _weights_formula(setup, per_block)
     if setup.offload in ("params", "both"):
         streamed = 2 * setup.facts.layer_params * setup.compute_bytes
         kept = min(total, streamed + setup.embedding_params * setup.compute_bytes)
-        return Term("weights", int(kept), 0, "two layers at a time; the rest in host memory", "offload")
+        return Term(
+            "weights", int(kept), 0, "two layers at a time and the embedding; the rest in host memory", "offload"
+        )
     return Term("weights", int(total), int(total), formula, "parameter count")
+
+
+def _weights_formula(setup: Setup, per_block: float) -> str:
+    adapters = setup.trainable_params if setup.method in ADAPTERS and setup.is_training else 0
+    parts = [
+        (setup.block_params, "layers", per_block),
+        (setup.embedding_params, "embedding and head" if setup.facts.has_head else "embedding", setup.weight_bytes),
+        (adapters, "adapters", setup.trained_bytes),
+    ]
+    text = " + ".join(f"{count:,} in {name} x {each:.3g} B" for count, name, each in parts if count)
+    if weight_sharding(setup) > 1:
+        text += f", over {weight_sharding(setup)} ranks"
+    return text + (f" + {setup.companions:,} in other models x 2 B" if setup.companions else "")
 
 
 def autocast_copies(setup: Setup, *, is_cached: bool) -> Term:

@@ -321,7 +321,47 @@ def test_what_is_open_has_an_option_that_would_say_it() -> None:
     run = RunConfig.from_document({"model": "gpt2", "optimizer": "shampoo", "colour": "blue"}, Origin("test"))
     unknowns = estimate(run).unknowns
     assert {"micro-batch", "target GPU", "colour: no such field in the vocabulary"} <= set(unknowns)
-    asked = ["--micro-batch", "--seq-len", "--precision", "--optimizer", "--attention", "--gpu"]
+    asked = ["--micro-batch", "--seq-len", "--precision", "--optimizer", "--optimizer-impl", "--gpu"]
     assert options_for(unknowns) == asked
     named = {word for word in READABLE if not options_for([READABLE[word]])}
-    assert named == {"target_len", "classes", "companions", "whole_gradients"}, "nobody can say these on a command line"
+    assert named == {"target_len", "classes", "whole_gradients"}, "nobody can say these on a command line"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"optimizer_impl": "fused", "precision": "pure-bf16", "optimizer": "adamw"},
+        {"model": "google/vit-base-patch16-224", "seq_len": None, "image_size": 224},  # measured below computed
+        {"num_gpus": 16, "sharding": "fsdp", "precision": "amp-bf16"},  # readings that lie far apart
+        {"task": "generate", "max_context": 2048},
+        {"method": "qlora", "companion_params": "1B"},
+        {"model": "resnet50", "seq_len": None},
+    ],
+)
+def test_the_rows_add_up_to_what_is_expected(fields: dict[str, Any]) -> None:
+    found = estimate(RunConfig.from_document({**TOO_LARGE, "num_gpus": 1, **fields}, Origin("test")))
+    assert found.peak is not None
+    assert sum(term.num_bytes for term in found.terms) == found.peak.point
+    assert {"allocator", "driver context"} <= {term.name for term in found.terms}
+
+
+def test_what_stands_beside_the_model_is_in_the_formula_of_its_row() -> None:
+    run = {"model": "gpt2", "micro_batch": 1, "companion_params": "1B", "method": "lora", "gpu": "T4"}
+    weights = estimate(RunConfig.from_document(run, Origin("test"))).terms[0]
+    assert weights.name == "weights"
+    assert "1,000,000,000 in other models x 2 B" in weights.formula
+    assert " in adapters x 4 B" in weights.formula
+
+
+@pytest.mark.parametrize(
+    ("model", "is_asked"), [("state-spaces/mamba-2.8b-hf", False), ("google/flan-t5-base", True), ("resnet50", False)]
+)
+def test_attention_is_asked_of_models_that_have_a_choice(model: str, is_asked: bool) -> None:
+    run = RunConfig.from_document({"model": model, "micro_batch": 1, "gpu": "T4"}, Origin("test"))
+    assert ("attention implementation" in estimate(run).unknowns) == is_asked
+
+
+def test_a_card_is_named_where_no_micro_batch_is_known() -> None:
+    run = RunConfig.from_document({"model": "bert-base-uncased", "seq_len": 512, "gpu": "RTX 2060"}, Origin("test"))
+    assert any("fit on NVIDIA" in reason for reason in estimate(run).reasons)

@@ -14,6 +14,8 @@ from estimator.sourced import Origin
 VERDICT = {"enum": ["fits", "exceeds", "borderline", "unknown"]}
 TEXT = {"type": "string", "minLength": 1}
 GIB = {"type": "number", "minimum": 0}
+SIGNED = {"type": "number"}
+"""A row may take away: where measured runs lie below computed ones."""
 
 
 def closed(**properties: Any) -> dict[str, Any]:
@@ -46,7 +48,7 @@ CONTRACT = closed(
     allocated_gib=or_null(INTERVAL),
     reserved_gib=or_null(INTERVAL),
     moment=or_null(TEXT),
-    terms=list_of(closed(name=TEXT, gib=GIB, floor_gib=GIB, formula=TEXT, source=TEXT)),
+    terms=list_of(closed(name=TEXT, gib=SIGNED, floor_gib=GIB, formula=TEXT, source=TEXT)),
     timeline=list_of(
         closed(name=TEXT, gib=GIB, terms=list_of(closed(name=TEXT, gib=GIB, floor_gib=GIB, formula=TEXT, source=TEXT)))
     ),
@@ -62,7 +64,14 @@ CONTRACT = closed(
             edit={"type": "object"},
         )
     ),
-    largest=list_of(closed(name=TEXT, value={"type": ["integer", "null"], "minimum": 1}, is_all={"type": "boolean"})),
+    largest=list_of(
+        closed(
+            name=TEXT,
+            value={"type": ["integer", "null"], "minimum": 1},
+            is_all={"type": "boolean"},
+            ends={"enum": ["model", "search", None]},
+        )
+    ),
     reasons=list_of(TEXT),
 )
 
