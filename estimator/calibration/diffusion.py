@@ -125,6 +125,25 @@ def _unet(width: int, *, is_xl: bool = False) -> Inputs:
     return made
 
 
+def _classes(grid: Grid, dtype: Any) -> dict[str, Any]:
+    return {
+        "hidden_states": _zeros(dtype, 1, 4, 2 * grid[1], 2 * grid[2]), "timestep": _step(),
+        "class_labels": torch.zeros(1, dtype=torch.long),
+    }  # fmt: skip
+
+
+def _pixart(words: int, *, has_sizes: bool) -> Inputs:
+    def made(grid: Grid, dtype: Any) -> dict[str, Any]:
+        sizes = {"resolution": _zeros(dtype, 1, 2), "aspect_ratio": _zeros(dtype, 1, 1)}
+        none = dict.fromkeys(sizes)
+        return {
+            "hidden_states": _zeros(dtype, 1, 4, 2 * grid[1], 2 * grid[2]), "timestep": _step(),
+            "encoder_hidden_states": _zeros(dtype, 1, words, 4096), "added_cond_kwargs": sizes if has_sizes else none,
+        }  # fmt: skip
+
+    return made
+
+
 def _amused(grid: Grid, dtype: Any) -> dict[str, Any]:
     return {
         "input_ids": torch.zeros(1, grid[1], grid[2], dtype=torch.long), "micro_conds": _zeros(dtype, 1, 5),
@@ -179,6 +198,46 @@ NETS = {
          ("block_out_channels", (320, 640, 1280)), ("transformer_layers_per_block", (1, 2, 10)),
          ("attention_head_dim", (5, 10, 20)), ("addition_embed_type", "text_time"),
          ("addition_time_embed_dim", 256), ("projection_class_embeddings_input_dim", 2816)),
+    ),
+    "DiT-XL": Net(
+        "DiTTransformer2DModel", (1, 32, 32), _classes, ("num_layers",),
+        (("num_attention_heads", 16), ("attention_head_dim", 72), ("sample_size", 64), ("out_channels", 8)),
+    ),
+    "DiT-L": Net(
+        "DiTTransformer2DModel", (1, 32, 32), _classes, ("num_layers",),
+        (("num_attention_heads", 16), ("attention_head_dim", 64), ("sample_size", 64), ("out_channels", 8)),
+    ),
+    "DiT-B": Net(
+        "DiTTransformer2DModel", (1, 32, 32), _classes, ("num_layers",),
+        (("num_attention_heads", 12), ("attention_head_dim", 64), ("sample_size", 64), ("out_channels", 8)),
+    ),
+    "DiT-S": Net(
+        "DiTTransformer2DModel", (1, 32, 32), _classes, ("num_layers",),
+        (("num_attention_heads", 6), ("attention_head_dim", 64), ("sample_size", 64), ("out_channels", 8)),
+    ),
+    "PixArt-alpha": Net("PixArtTransformer2DModel", (1, 64, 64), _pixart(120, has_sizes=True), ("num_layers",)),
+    "PixArt-Sigma": Net(
+        "PixArtTransformer2DModel", (1, 64, 64), _pixart(300, has_sizes=False), ("num_layers",),
+        (("use_additional_conditions", False),),
+    ),
+    "Stable Diffusion 3.5 large": Net(
+        "SD3Transformer2DModel", (1, 64, 64), _sd3, ("num_layers",),
+        (("num_attention_heads", 38), ("caption_projection_dim", 2432), ("sample_size", 128), ("patch_size", 2),
+         ("pos_embed_max_size", 192), ("qk_norm", "rms_norm")),
+    ),
+    "Stable Diffusion 3.5 medium, two attentions": Net(
+        "SD3Transformer2DModel", (1, 64, 64), _sd3, ("num_layers",),
+        (("num_attention_heads", 24), ("caption_projection_dim", 1536), ("sample_size", 128), ("patch_size", 2),
+         ("pos_embed_max_size", 384), ("qk_norm", "rms_norm"), ("dual_attention_layers", tuple(range(13)))),
+    ),
+    "Stable Diffusion 3.5 medium, one attention": Net(
+        "SD3Transformer2DModel", (1, 64, 64), _sd3, ("num_layers",),
+        (("num_attention_heads", 24), ("caption_projection_dim", 1536), ("sample_size", 128), ("patch_size", 2),
+         ("pos_embed_max_size", 384), ("qk_norm", "rms_norm")),
+    ),
+    "Stable Diffusion 2": Net(
+        "UNet2DConditionModel", (1, 96, 96), _unet(1024), (),
+        (("cross_attention_dim", 1024), ("attention_head_dim", (5, 10, 20, 20)), ("use_linear_projection", True)),
     ),
     "aMUSEd 256": Net("UVit2DModel", (1, 16, 16), _amused),
     "aMUSEd 512": Net("UVit2DModel", (1, 32, 32), _amused, (), (("downsample", True), ("upsample", True))),

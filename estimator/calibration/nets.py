@@ -5,7 +5,7 @@
 
 ``nets.toml`` says what is built. Of each, a forward pass in fp32 and a step under autocast are traced at one size; the
 forward pass at a second where the network is built for a size or writes out attention maps (``has_maps``), and of
-every fifth; of that at a third as well, which nothing is fitted on (``check``). What holds every word is traced, if it
+every tenth; of that at a third as well, which nothing is fitted on (``check``). What holds every word is traced, if it
 has no rows yet.
 """
 
@@ -28,7 +28,7 @@ NETS = Path(__file__).with_name("nets.toml")
 RAW = Path(__file__).with_name("nets.csv")
 TABLE = Path(__file__).parents[1] / "data" / "nets.csv"
 _BATCH = 16
-_CHECK_EVERY = 5
+_CHECK_EVERY = 10
 _REGIMES = ("fp32", "autocast")
 
 
@@ -282,7 +282,7 @@ def _cells(traced: float, counted: float) -> tuple[str, str, str]:
 
 
 _INTRO = """What forward leaves for backward, of networks of public libraries (`estimator/calibration/nets.toml`), is a
-line through what was traced at one or two sizes (`data/nets.csv`). *Held-out*: another size and batch of every fifth
+line through what was traced at one or two sizes (`data/nets.csv`). *Held-out*: another size and batch of every tenth
 network, which the line was not drawn through; computed over traced, less one. Kernels' workspaces are not traced.
 Attention is the memory-efficient kernel; autocast and dropout are a GPU's."""
 _PROGRAMS = """Backbones that a layer program counts too (`estimator/models/backbones.py`; the programs count what

@@ -261,18 +261,30 @@ def densenet(tape: Tape, image: Map, spec: Mapping[str, Any], how: Training) -> 
 
 
 def csp(tape: Tape, image: Map, spec: Mapping[str, Any], how: Training) -> list[Map]:
-    """The backbone of YOLOv5 6.x: strided convolutions and cross-stage partial blocks, SiLU throughout."""
-    width, depth = spec["width"], spec["depth"]
-    found = tape.unit(image, round(64 * width), 6, 2, act="silu")
+    """The backbone of YOLOv5 6.x and YOLOX: strided convolutions and cross-stage partial blocks, SiLU throughout.
+    YOLOX begins with the four pixels of a square side by side, and pools before its last block (Ge et al. 2021)."""
+    width, depth, is_early = spec["width"], spec["depth"], spec.get("is_focused", False)
+    if is_early:
+        found = tape.unit(tape.made(12, -(-image.height // 2), -(-image.width // 2)), round(64 * width), 3, act="silu")
+    else:
+        found = tape.unit(image, round(64 * width), 6, 2, act="silu")
     stages: list[Map] = []
-    for channels, repeats in ((128, 3), (256, 6), (512, 9), (1024, 3)):
+    for channels, repeats in zip((128, 256, 512, 1024), spec.get("repeats", (3, 6, 9, 3)), strict=True):
         found = tape.unit(found, round(channels * width), 3, 2, act="silu")
+        if is_early and channels == 1024:
+            found = _pyramid_pool(tape, found)
         found = cross_stage(tape, found, found.channels, max(round(repeats * depth), 1))
         stages.append(found)
-    half = tape.unit(found, found.channels // 2, 1, act="silu")
-    pools = [half, *(tape.max_pool(half, 1) for _ in range(3))]
-    stages[-1] = tape.unit(tape.concat(*pools), found.channels, 1, act="silu")
+    if not is_early:
+        stages[-1] = _pyramid_pool(tape, found)
     return stages
+
+
+def _pyramid_pool(tape: Tape, given: Map) -> Map:
+    """Half of the channels beside three max pools of them."""
+    half = tape.unit(given, given.channels // 2, 1, act="silu")
+    pools = [half, *(tape.max_pool(half, 1) for _ in range(3))]
+    return tape.unit(tape.concat(*pools), given.channels, 1, act="silu")
 
 
 def cross_stage(tape: Tape, given: Map, channels: int, repeats: int) -> Map:

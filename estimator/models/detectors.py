@@ -116,9 +116,9 @@ def _queries(tape: Tape, stages: Sequence[Map], spec: Mapping[str, Any]) -> None
     tape.outputs.append(tape.made(_CLASSES + 5, queries, 6))
 
 
-def _anchored(tape: Tape, stages: Sequence[Map], spec: Mapping[str, Any]) -> None:
-    """YOLOv5 6.x: a path-aggregation neck of cross-stage blocks, one convolution per level for the boxes."""
-    repeats = max(round(3 * spec["depth"]), 1)
+def _aggregated(tape: Tape, stages: Sequence[Map], depth: float) -> tuple[Map, Map, Map]:
+    """The neck of YOLOv5 6.x and YOLOX: a path aggregation of cross-stage blocks, finest level first."""
+    repeats = max(round(3 * depth), 1)
     fine, middle, coarse = stages[1:]
     up = tape.unit(coarse, middle.channels, 1, act="silu")
     inner = cross_stage(tape, tape.concat(tape.resized(up, middle), middle), middle.channels, repeats)
@@ -127,14 +127,33 @@ def _anchored(tape: Tape, stages: Sequence[Map], spec: Mapping[str, Any]) -> Non
     down = tape.unit(first, fine.channels, 3, 2, act="silu")
     second = cross_stage(tape, tape.concat(down, across), middle.channels, repeats)
     down = tape.unit(second, middle.channels, 3, 2, act="silu")
-    third = cross_stage(tape, tape.concat(down, up), coarse.channels, repeats)
+    return first, second, cross_stage(tape, tape.concat(down, up), coarse.channels, repeats)
+
+
+def _anchored(tape: Tape, stages: Sequence[Map], spec: Mapping[str, Any]) -> None:
+    """YOLOv5 6.x: one convolution per level for the boxes."""
+    levels = _aggregated(tape, stages, spec["depth"])
     masks = 32 if spec.get("has_masks") else 0
-    for level in (first, second, third):
+    for level in levels:
         tape.outputs.append(tape.conv(level, 3 * (_CLASSES + 5 + masks), 1, has_bias=True))
     if masks:
-        wide = tape.unit(first, 256, 3, act="silu")
+        wide = tape.unit(levels[0], 256, 3, act="silu")
         finer = tape.made(256, 2 * wide.height, 2 * wide.width)
         tape.outputs.append(tape.unit(tape.unit(finer, 256, 3, act="silu"), masks, 1, act="silu"))
 
 
-_HEADS = {"two-stage": _two_stage, "dense": _dense, "queries": _queries, "anchored": _anchored}
+def _decoupled(tape: Tape, stages: Sequence[Map], spec: Mapping[str, Any]) -> None:
+    """YOLOX (Ge et al. 2021): per level two convolutions for classes, two for boxes and whether there is one."""
+    levels = _aggregated(tape, stages, spec["depth"])
+    for level in levels:
+        stem = tape.unit(level, round(_WIDTH * spec["width"]), 1, act="silu")
+        for outputs in ((_CLASSES,), (4, 1)):
+            found = stem
+            for _ in range(2):
+                found = tape.unit(found, stem.channels, 3, act="silu")
+            tape.outputs += [tape.conv(found, channels, 1, has_bias=True) for channels in outputs]
+    tape.candidates = sum(level.height * level.width for level in levels)
+
+
+_HEADS = {"two-stage": _two_stage, "dense": _dense, "queries": _queries, "anchored": _anchored,
+          "decoupled": _decoupled}  # fmt: skip

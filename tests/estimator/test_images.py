@@ -22,7 +22,8 @@ EXACT = {
 }  # fmt: skip
 NEAR = {
     "fasterrcnn_resnet50_fpn": 41_755_286, "maskrcnn_resnet50_fpn": 44_401_393, "retinanet_resnet50_fpn": 34_014_999,
-    "fcos_resnet50_fpn": 32_269_600, "yolov5s": 7_225_885,
+    "fcos_resnet50_fpn": 32_269_600, "yolov5s": 7_225_885, "yolox_s": 8_968_255, "yolox_m": 25_326_495,
+    "yolox_l": 54_208_895, "yolox_x": 99_071_455, "mmdet/yolox_tiny_8xb8-300e_coco": 5_055_855,
 }  # fmt: skip
 
 
