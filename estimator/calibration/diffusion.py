@@ -200,25 +200,25 @@ NETS = {
          ("addition_time_embed_dim", 256), ("projection_class_embeddings_input_dim", 2816)),
     ),
     "DiT-XL": Net(
-        "DiTTransformer2DModel", (1, 32, 32), _classes, ("num_layers",),
-        (("num_attention_heads", 16), ("attention_head_dim", 72), ("sample_size", 64), ("out_channels", 8)),
+        "DiTTransformer2DModel", (1, 64, 64), _classes, ("num_layers",),
+        (("num_attention_heads", 16), ("attention_head_dim", 72), ("sample_size", 128), ("out_channels", 8)),
     ),
     "DiT-L": Net(
-        "DiTTransformer2DModel", (1, 32, 32), _classes, ("num_layers",),
-        (("num_attention_heads", 16), ("attention_head_dim", 64), ("sample_size", 64), ("out_channels", 8)),
+        "DiTTransformer2DModel", (1, 64, 64), _classes, ("num_layers",),
+        (("num_attention_heads", 16), ("attention_head_dim", 64), ("sample_size", 128), ("out_channels", 8)),
     ),
     "DiT-B": Net(
-        "DiTTransformer2DModel", (1, 32, 32), _classes, ("num_layers",),
-        (("num_attention_heads", 12), ("attention_head_dim", 64), ("sample_size", 64), ("out_channels", 8)),
+        "DiTTransformer2DModel", (1, 64, 64), _classes, ("num_layers",),
+        (("num_attention_heads", 12), ("attention_head_dim", 64), ("sample_size", 128), ("out_channels", 8)),
     ),
     "DiT-S": Net(
-        "DiTTransformer2DModel", (1, 32, 32), _classes, ("num_layers",),
-        (("num_attention_heads", 6), ("attention_head_dim", 64), ("sample_size", 64), ("out_channels", 8)),
+        "DiTTransformer2DModel", (1, 64, 64), _classes, ("num_layers",),
+        (("num_attention_heads", 6), ("attention_head_dim", 64), ("sample_size", 128), ("out_channels", 8)),
     ),
-    "PixArt-alpha": Net("PixArtTransformer2DModel", (1, 64, 64), _pixart(120, has_sizes=True), ("num_layers",)),
+    "PixArt-alpha": Net("PixArtTransformer2DModel", (1, 64, 64), _pixart(120, has_sizes=True), ("num_layers",), (("caption_channels", 4096),)),
     "PixArt-Sigma": Net(
         "PixArtTransformer2DModel", (1, 64, 64), _pixart(300, has_sizes=False), ("num_layers",),
-        (("use_additional_conditions", False),),
+        (("caption_channels", 4096), ("use_additional_conditions", False)),
     ),
     "Stable Diffusion 3.5 large": Net(
         "SD3Transformer2DModel", (1, 64, 64), _sd3, ("num_layers",),

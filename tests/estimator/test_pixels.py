@@ -37,6 +37,12 @@ def point(**words: Any) -> int:
         ("black-forest-labs/FLUX.2-klein-base-4B", "FLUX.2 klein 4B"), ("black-forest-labs/FLUX.2-dev", "FLUX.2 dev"),
         ("black-forest-labs/FLUX.2-klein-9B", "FLUX.2 klein 9B"),
         ("stabilityai/stable-diffusion-3-medium", "Stable Diffusion 3 medium"),
+        ("stabilityai/stable-diffusion-3.5-large", "Stable Diffusion 3.5 large"),
+        ("stabilityai/stable-diffusion-3.5-medium", "Stable Diffusion 3.5 medium"),
+        ("stabilityai/stable-diffusion-2-1", "Stable Diffusion 2"),
+        ("PixArt-alpha/PixArt-XL-2-1024-MS", "PixArt-alpha"),
+        ("PixArt-alpha/PixArt-Sigma-XL-2-1024-MS", "PixArt-Sigma"), ("DiT-XL/2", "DiT-XL/2"), ("SiT-B/4", "DiT-B/4"),
+        ("facebook/DiT-XL-2-256", "DiT-XL/2 of diffusers"), ("models/DiT-S/8", "DiT-S/8"),
     ],
 )  # fmt: skip
 def test_an_id_names_a_network(name: str, found: str) -> None:
@@ -45,7 +51,10 @@ def test_an_id_names_a_network(name: str, found: str) -> None:
     assert net.name == found
 
 
-@pytest.mark.parametrize("name", ["black-forest-labs/FLUX.3-dev", "meta-llama/Llama-2-7b-hf", "gpt2", "wan"])
+@pytest.mark.parametrize(
+    "name",
+    ["black-forest-labs/FLUX.3-dev", "meta-llama/Llama-2-7b-hf", "gpt2", "wan", "microsoft/dit-base", "edit-xl/2"],
+)
 def test_other_ids_name_none(name: str) -> None:
     assert pixels.find(name) is None
 
