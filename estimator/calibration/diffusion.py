@@ -215,7 +215,10 @@ NETS = {
         "DiTTransformer2DModel", (1, 64, 64), _classes, ("num_layers",),
         (("num_attention_heads", 6), ("attention_head_dim", 64), ("sample_size", 128), ("out_channels", 8)),
     ),
-    "PixArt-alpha": Net("PixArtTransformer2DModel", (1, 64, 64), _pixart(120, has_sizes=True), ("num_layers",), (("caption_channels", 4096),)),
+    "PixArt-alpha": Net(
+        "PixArtTransformer2DModel", (1, 64, 64), _pixart(120, has_sizes=True), ("num_layers",),
+        (("caption_channels", 4096),),
+    ),
     "PixArt-Sigma": Net(
         "PixArtTransformer2DModel", (1, 64, 64), _pixart(300, has_sizes=False), ("num_layers",),
         (("caption_channels", 4096), ("use_additional_conditions", False)),

@@ -66,11 +66,15 @@ class Cost:
 
 
 def readings(name: str) -> tuple[AnyNet, ...]:
-    """The networks that an id may mean, the likeliest first: traced ones, else what the patterns make of it."""
-    if traced := nets.find(name):
+    """The networks that an id may mean, the likeliest first: traced ones, else what the patterns make of it. Where both
+    are one backbone with the same parameters, the program: it knows blocks as well."""
+    traced, found = nets.find(name), find(name)
+    if not traced:
+        return () if found is None else (found,)
+    if found is None or found.head is not None or not is_whole(found):
         return traced
-    found = find(name)
-    return () if found is None else (found,)
+    counted = _programmed(found, USUAL_SIDE, USUAL_SIDE, classes_of(found)[0])
+    return (found,) if counted.params == traced[0].params else traced
 
 
 def find(name: str) -> ImageNet | None:
@@ -94,7 +98,7 @@ def find(name: str) -> ImageNet | None:
 
 def is_whole(net: ImageNet) -> bool:
     """Whether the id is the name of its backbone and says nothing else (``resnet50_clip`` pools with attention)."""
-    text = re.sub(r"[\s/_\-]+", "_", net.name.strip().lower())
+    text = re.sub(r"[\s_\-]+", "_", net.name.strip().lower().rpartition("/")[2].split(".")[0])
     return re.fullmatch(_rows("backbone")[net.backbone]["pattern"], text) is not None
 
 
