@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from analyzer.engine.events import Backward, Escape, Event, Forward, Loop, Mode, Step
+from analyzer.engine.optim_events import GradientRead
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap, Site, Trace
 from analyzer.engine.values import Const, ObjectId
@@ -156,6 +157,8 @@ def sleeping(timeline: Timeline) -> Iterator[Asleep]:
         ):
             continue
         step = _step_for(timeline, forward)
+        if step is not None and _is_measured(timeline, forward, step):
+            continue
         found = (
             _asleep(timeline, forward, step)
             if step is not None and not _is_for_other(timeline, forward, step)
@@ -176,6 +179,13 @@ def _step_for(timeline: Timeline, forward: Forward) -> Step | None:
         minding = set(timeline.program.minding.get(forward.module, ()))
         mine = [step for step in near if step.modules & minding]
     return next(iter(mine or [step for step in near if not step.modules and not _is_elsewhere(timeline, step)]), None)
+
+
+def _is_measured(timeline: Timeline, forward: Forward, step: Step) -> bool:
+    """Whether the gradients of a pass are read in a loop that steps nothing (Fisher information, saliency): the step of
+    another loop does not apply them."""
+    is_apart = len(shared(step, forward)) < len(forward.loops)
+    return is_apart and any(True for _ in timeline.program.within(GradientRead, forward.loops))
 
 
 def _is_for_other(timeline: Timeline, forward: Forward, step: Step) -> bool:

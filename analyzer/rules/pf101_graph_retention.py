@@ -187,6 +187,8 @@ def _check_state(program: Program, report: Report) -> None:
         )
         if backward is None or extra_guards(backward, forward) or _is_cut_off(program, forward):
             continue
+        if _is_one_of_several(program, forward):
+            continue
         gaps: list[Gap] = []
         if forward.is_fed_itself == "maybe":  # without `retain_graph` the second step fails, unless the module detaches
             gaps.append(Gap.CONVENTION if _RETAINS.search(program.sources.text(backward.site)) else Gap.UNSEEN)
@@ -202,6 +204,14 @@ def _check_state(program: Program, report: Report) -> None:
             gaps=gaps,
             severity=Severity.ERROR,
         )
+
+
+def _is_one_of_several(program: Program, forward: Forward) -> bool:
+    """Whether it was not seen which of some modules is called, and another call of the iteration may be of each of them
+    (``encoder, head = [wrap(net) for net in networks]``): what went in is then what the other one gave."""
+    near = [other for other in program.within(Forward, forward.loops) if other.calls == forward.calls]
+    here = {other.module for other in near if other.site == forward.site}
+    return len(here) > 1 and any(other.site != forward.site and other.module in here for other in near)
 
 
 def _is_cut_off(program: Program, forward: Forward) -> bool:

@@ -53,11 +53,11 @@ class StuckEvalMode(Rule):
 
     ## When it stays quiet
     When anything brings training mode back: a callee, a context manager, ``train(was_training)``, the framework; for
-    modules without dropout, batch norm or ``self.training``; for parts that stay in evaluation mode on purpose (frozen
-    teachers and encoders, batch norm layers); when nothing trains after the switch. A note where a setting brings
-    training mode back (``if args.train_mode: net.train()``). Where a function trains one pass
-    over the data and nothing in the tree calls it, the callers are taken to train and evaluate in turn: a warning if
-    the file never calls ``train()``.
+    modules without dropout, batch norm or ``self.training``; where one function chooses between the two modes; for
+    parts that stay in evaluation mode on purpose (frozen teachers and encoders, batch norm layers); when nothing trains
+    after the switch, or only reads gradients (Fisher information). A note where a setting brings training mode back
+    (``if args.train_mode: net.train()``). Where a function trains one pass over the data and nothing in the tree calls
+    it, the callers are taken to train and evaluate in turn: a warning if the file never calls ``train()``.
 
     ## Fix safety
     Unsafe: training continues differently, which is the point.
@@ -76,7 +76,7 @@ class StuckEvalMode(Rule):
             if case.switch is None or not case.is_later or _is_put_back(program, case.switch.site):
                 continue
             again = [each for each in timeline.modes if shared(each, case.forward) and each.is_eval == "no"]
-            if any(_asks_mode(program, each) or _takes_turns(each, case) for each in again):
+            if any(_asks_mode(program, each) or _takes_turns(each, case) or _is_else(each, case) for each in again):
                 continue
             loop = case.nest[-1].trace if case.nest else None
             report(
@@ -188,6 +188,14 @@ def _takes_turns(switch: Mode, case: Asleep) -> bool:
     loops = case.forward.loops
     here = switch.loops[: len(loops)] == loops and case.switch.loops[: len(loops)] == loops
     return here and switch.module == case.switch.module and switch.order < case.switch.order
+
+
+def _is_else(switch: Mode, case: Asleep) -> bool:
+    """Whether the function that puts the network to sleep wakes it where its condition does not hold: it chooses the
+    mode to train in (``if self.is_frozen: net.eval()``, or else ``net.train()``)."""
+    assert case.switch is not None
+    here = (switch.function, switch.calls) == (case.switch.function, case.switch.calls)
+    return here and any(guard.other in switch.guards for guard in case.switch.guards)
 
 
 def _is_option(program: Program, switch: Mode, case: Asleep) -> bool:

@@ -84,6 +84,8 @@ def _no_step(program: Program, report: Report) -> None:
         optimizer = clear.optimizer if clear.optimizer is not None else _owner(program, clear)
         if optimizer is None or optimizer in stepped | seen | named:
             continue
+        if _is_its_own(program, optimizer, clear):
+            continue
         nest = nest_of(clear)
         if not nest or program.objects[optimizer].kind != "Optimizer" or any(program.within(GradientRead, nest)):
             continue
@@ -103,6 +105,12 @@ def _no_step(program: Program, report: Report) -> None:
             ],
             gaps=_handed_on(program, optimizer, clear),
         )
+
+
+def _is_its_own(program: Program, optimizer: ObjectId, clear: Clear) -> bool:
+    """Whether a method of the optimizer's own class resets the gradients: what it does with them is its way to step."""
+    cls, function = program.objects[optimizer].cls, program.function_around(clear.site)
+    return cls is not None and function is not None and cls.path == clear.site.path and function in cls.node.body
 
 
 def _may_be_its_step(program: Program, step: Step, clear: Clear) -> bool:
