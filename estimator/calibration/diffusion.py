@@ -248,34 +248,33 @@ NETS = {
 
 
 class _Adapted(torch.nn.Module):  # type: ignore[misc]
-    """A frozen linear layer and LoRA of rank 8 beside it, in the layer's dtype."""
+    """A frozen linear layer and LoRA of rank 8 beside it, in the layer's dtype or, for autocast, in fp32."""
 
-    def __init__(self, base: Any) -> None:
+    def __init__(self, base: Any, dtype: Any) -> None:
         super().__init__()
         self.base = base
-        dtype = base.weight.dtype
         self.down = torch.nn.Linear(base.in_features, 8, bias=False, dtype=dtype)
         self.up = torch.nn.Linear(8, base.out_features, bias=False, dtype=dtype)
 
     def forward(self, x: Any) -> Any:
-        """The layer's result and the adapters'."""
-        return self.base(x) + self.up(self.down(x))
+        """The layer's result and the adapters', which get a copy of their own where they have another type (peft)."""
+        return self.base(x) + self.up(self.down(x.to(self.down.weight.dtype)))
 
 
-def _adapt(model: Any) -> None:
+def _adapt(model: Any, dtype: Any) -> None:
     model.requires_grad_(False)
     for parent in list(model.modules()):
         for name, child in list(parent.named_children()):
             if name in _ATTENTION and isinstance(child, torch.nn.Linear):
-                setattr(parent, name, _Adapted(child))
+                setattr(parent, name, _Adapted(child, dtype))
 
 
 def measure(net: Net, regime: str, depths: Sequence[int], *, is_checkpointed: bool = False) -> tuple[int, int, int]:
     """Bytes of the weights, of what forward leaves, and of the most during forward and backward, above the weights."""
     import diffusers
 
-    is_mixed = regime == "mixed"
-    dtype = torch.float32 if is_mixed else torch.bfloat16
+    is_mixed = regime in ("mixed", "frozen mixed")
+    dtype = torch.float32 if regime in ("mixed", "fp32") else torch.bfloat16
     with FakeTensorMode(allow_non_fake_inputs=True), Live() as live:
         torch.set_default_dtype(dtype)
         try:
@@ -283,8 +282,8 @@ def measure(net: Net, regime: str, depths: Sequence[int], *, is_checkpointed: bo
             model = getattr(diffusers, net.cls)(**sizes)
         finally:
             torch.set_default_dtype(torch.float32)
-        if regime == "frozen":
-            _adapt(model)
+        if regime.startswith("frozen"):
+            _adapt(model, torch.float32 if is_mixed else dtype)
         if is_checkpointed:
             model.enable_gradient_checkpointing()
         inputs, loaded = net.inputs(net.grid, dtype), live.now
@@ -298,7 +297,7 @@ def measure(net: Net, regime: str, depths: Sequence[int], *, is_checkpointed: bo
             loss = tensor.float().pow(2).mean()
         left = live.now - loaded
         with Cuda(is_mixed=is_mixed):
-            loss.backward()
+            torch.autograd.backward(loss)  # a tensor's own method would run without the mode around it
         return loaded, left, live.peak - loaded
 
 
@@ -326,7 +325,7 @@ def _whole(net: Net, regime: str) -> list[str]:
 def main(names: Sequence[str]) -> None:
     """Print the counts of the networks named, or of all."""
     for name in names or NETS:
-        for regime in ("trained", "frozen", "mixed"):
+        for regime in ("trained", "frozen", "mixed", "frozen mixed", "fp32"):
             lines = _blocks(NETS[name], regime) if NETS[name].depths else _whole(NETS[name], regime)
             print(name, regime, *lines, sep="\n  ", flush=True)
 

@@ -14,7 +14,7 @@ from functools import lru_cache
 from estimator.memory import recurrent
 from estimator.memory.setup import Setup
 from estimator.memory.weights import matrices
-from estimator.models.pixels import PixelNet
+from estimator.models.pixels import PixelNet, Regime
 
 SOURCE = "autograd rules of torch and the layer code of transformers (LlamaDecoderLayer, GPT2Block, BertLayer)"
 
@@ -429,11 +429,19 @@ def _of_two_stacks(setup: Setup) -> SavedActivations:
     )
 
 
+def _regime(setup: Setup, net: PixelNet) -> Regime:
+    if setup.is_frozen and not setup.is_amp:
+        return net.frozen_mixed if setup.autocasts and setup.precision != "fp32" else net.frozen
+    return net.mixed if setup.is_amp and not setup.is_gathered else net.trained
+
+
 def _of_positions(setup: Setup, net: PixelNet) -> SavedActivations:
     """Of a diffusion network, whose blocks were traced: by latent position and 16-bit element."""
-    regime = net.mixed if setup.is_amp and not setup.is_gathered else net.frozen if setup.is_frozen else net.trained
+    regime = _regime(setup, net)
     scale = setup.tokens * (2 if setup.precision == "fp32" else 1)
     kept, working = regime.kept, max(regime.block - regime.kept / net.layers, 0.0)
+    if setup.precision == "fp32" and not setup.is_frozen:
+        kept = net.wide / 2
     if setup.checkpointing != "none":
         kept, working = net.held, regime.block
     if setup.attention == "eager":

@@ -51,7 +51,9 @@ def choices(run: RunConfig, readings: tuple[ModelFacts, ...]) -> Choices:
         "whole_gradients": fixed(False),
         "repeats_keys": fixed(False),
         "keeps_quantized_inputs": fixed(False),
+        "autocasts": _autocasting(readings[0]) if is_training and method != "full" else fixed(False),
         "stores_fp8": fixed(False),
+        "copies_layouts": fixed(False),
         "keeps_fp8": fixed(False),
         "expands_latent": Choice(False, (False, True)) if task == "generate" and readings[0].latent else fixed(False),
         "keeps_scores": fixed(False),
@@ -59,8 +61,8 @@ def choices(run: RunConfig, readings: tuple[ModelFacts, ...]) -> Choices:
     if readings[0].local is not None:  # the repository's own forward pass says how
         found |= {"attention": fixed("eager"), "shifts_logits": fixed(False), "loss_impl": fixed("full")}
     image = readings[0].image_net
-    if is_training and image is not None and images.is_of_its_time(image):  # frameworks that most people run with a
-        found["keeps_scores"] = Choice(True, (True, False))  # torch of their time
+    if is_training and image is not None:
+        found |= _of_their_time(image)
     found["attention"] = _attention(run, readings[0], found["attention"])
     if is_training and any(facts.activation == "gelu_new" for facts in readings):
         found["is_activation_fused"] = Choice(
@@ -85,6 +87,25 @@ def _attention(run: RunConfig, facts: ModelFacts, said: Choice) -> Choice:
     if facts.caps_scores and said.typical == "sdpa":
         return Choice("eager", ("eager",), ("flash",))  # scaled_dot_product_attention has no cap
     return said
+
+
+def _of_their_time(net: images.AnyNet) -> Choices:
+    """Frameworks that most people run with a torch of their time: its softmax kept its input, which a segmenter has
+    over every pixel, and cuDNN 7 copied 16-bit maps to another layout for tensor cores; later ones do for some."""
+    if not isinstance(net, images.ImageNet):
+        return {}
+    is_old = images.is_of_its_time(net)
+    found = {"copies_layouts": Choice(is_old, (True, False))}
+    return found | ({"keeps_scores": Choice(True, (True, False))} if is_old and net.task == "segment" else {})
+
+
+def _autocasting(facts: ModelFacts) -> Choice:
+    """diffusers' scripts for pictures train adapters under accelerate's autocast; those for videos (finetrainers,
+    diffusion-pipe) hold everything in 16 bits and mostly do without."""
+    if facts.pixel_net is None:
+        return fixed(False)
+    is_video = bool(facts.pixel_net.stride)
+    return Choice(not is_video, (True, False), is_even=not is_video)
 
 
 def _headed(run: RunConfig, readings: tuple[ModelFacts, ...]) -> tuple[ModelFacts, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from estimator.memory.choice import Choice, Choices, choose, fixed, undecided
 from estimator.models import images
 from estimator.models.facts import ModelFacts
@@ -95,6 +97,7 @@ _USUAL_SIZES = {
 _LATENT_SIDE = 16  # pixels per token: an autoencoder divides by eight, patches by two (SD3, FLUX, CogVideoX)
 _PROMPT_TOKENS = 512
 _TEXT_ENCODER = 4_900_000_000  # T5-XXL, which most transformers of this size read; smaller ones read CLIP
+_LARGE_ENCODER = 1_000_000_000  # parameters: CLIP's have less, T5 and language models more
 _SMALL_ENCODERS = 350_000_000  # CLIP's text encoders and the autoencoder
 
 
@@ -135,7 +138,10 @@ def _positions(run: RunConfig, net: PixelNet, is_training: bool) -> Choices:
     length = fixed(counts[0]) if len(counts) == 1 else undecided(*counts, cheapest=(net.positions(256, 256, 1),))
     beside = net.text + net.coder
     if is_training:
-        return {"seq_len": length, "companions": undecided(0, net.coder, beside, cheapest=(0,))}
+        found = undecided(0, net.coder, beside, cheapest=(0,))
+        if net.text < _LARGE_ENCODER:  # what CLIP encodes is encoded batch by batch, what T5 does mostly before
+            found = replace(found, is_even=True)
+        return {"seq_len": length, "companions": found}
     return {"seq_len": length, "companions": undecided(beside, net.text, 0, cheapest=(0,))}
 
 

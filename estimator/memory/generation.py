@@ -47,6 +47,22 @@ def forward_working_set(setup: Setup) -> Term:
     return Term("prefill working set", int(total), 0, "widest layer intermediates over the prompt", "no_grad forward")
 
 
+_CODER_MAPS = 3 * 256
+"""Numbers per pixel while an autoencoder makes a picture: its last block but one works at the picture's size with 256
+channels, and a residual, a norm's result and a convolution's are there at once (diffusers AutoencoderKL; traced)."""
+
+
+def decoded_picture(setup: Setup) -> Term:
+    """What the autoencoder of a pipeline holds while it makes the picture; of videos, which are made in tiles and few
+    frames at a time, nothing is counted."""
+    net, name = setup.facts.pixel_net, "picture being decoded"
+    if net is None or net.stride or not setup.companions:
+        return Term(name, 0, 0, "no autoencoder is there", "")
+    pixels = setup.micro_batch * (setup.seq_len - net.words) * net.side**2
+    formula = f"{pixels:,} pixels x {_CODER_MAPS} x {setup.compute_bytes} B"
+    return Term(name, pixels * _CODER_MAPS * setup.compute_bytes, 0, formula, "diffusers AutoencoderKL decoder")
+
+
 def last_logits(setup: Setup) -> Term:
     """Logits of the last position, and their fp32 copy."""
     total = setup.micro_batch * setup.facts.vocab * (setup.compute_bytes + 4)

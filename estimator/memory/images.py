@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from estimator.memory.setup import Setup
-from estimator.models.images import Cost, cost
+from estimator.models.images import Cost, ImageNet, cost
 from estimator.report import Term
 
 SOURCE = "torch derivative formulas: convolutions, norms and activations keep their operands"
@@ -49,8 +49,15 @@ def late_gradients(setup: Setup) -> Term:
 
 
 def outputs(setup: Setup) -> Term:
-    """Log-probabilities in fp32, and with an older torch what they were made from."""
+    """Log-probabilities in fp32, and with an older torch what they were made from; beside a detector's 16-bit
+    predictions. A segmenter's are cast before they are resized to the image (mmseg BaseDecodeHead.losses)."""
     one, each = _cost(setup), 8 if setup.keeps_scores else 4
+    if (
+        setup.compute_bytes == 2
+        and isinstance(setup.facts.image_net, ImageNet)
+        and setup.facts.image_net.task == "detect"
+    ):
+        each += 2
     total = setup.micro_batch * one.outputs * each
     formula = f"{setup.micro_batch} images x {one.outputs:,} numbers x {each} B"
     return Term("predictions", total, 0, formula, "losses compute in fp32 and keep their log-probabilities")
@@ -81,6 +88,23 @@ def working(setup: Setup) -> Term:
     """The gradients of an operation's output and input where the maps are widest."""
     total = setup.micro_batch * _cost(setup).working * setup.compute_bytes
     return Term("maps being differentiated", total, 0, "the widest map's gradient and its input's", SOURCE)
+
+
+def shared_gradients(setup: Setup) -> Term:
+    """Of a pyramid that regions are cut from: all levels' are there, in fp32 as the boxes are, before those of the
+    proposals are added to them (mmcv, torchvision and detectron2 align regions in fp32; a cast back follows)."""
+    each = 4 + (2 if setup.compute_bytes == 2 else 0)
+    total = setup.micro_batch * _cost(setup).shared * each
+    formula = f"{setup.micro_batch} images x {_cost(setup).shared:,} numbers x {each} B"
+    return Term("gradients of the pyramid", total, 0, formula, "roi_align backward fills a map per level")
+
+
+def layouts(setup: Setup) -> Term:
+    """Tensor cores read channels last: cuDNN copies input and output of a 16-bit convolution in its workspace."""
+    total = 2 * setup.micro_batch * _cost(setup).widest * 2 if setup.compute_bytes == 2 and setup.copies_layouts else 0
+    return Term(
+        "layout copies", total, 0, "the widest map's and its input's", "cuDNN nchwToNhwc before tensor-core kernels"
+    )
 
 
 def passing(setup: Setup) -> Term:

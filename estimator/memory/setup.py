@@ -75,6 +75,7 @@ class Setup:
     shifts_logits: bool  # transformers copied logits to shift them, before its losses shifted the labels instead
     adapter_copy: int  # bytes per element of a LoRA target's input: a dropout's result and mask, 0 where it is shared
     keeps_scores: bool  # torch before 1.11 kept the input of log_softmax beside its result (pytorch#65242)
+    autocasts: bool  # adapters of a 16-bit diffusion network are trained under autocast (accelerate's mixed_precision)
     widens_adapters: bool  # peft makes LoRA's matrices fp32 beside 16-bit weights (autocast_adapter_dtype)
     unties: bool  # frameworks that load a tied embedding and its head as two matrices (litgpt's finetuning)
     expands_latent: bool  # the cache of latent attention holds the keys and values made from it
@@ -82,6 +83,7 @@ class Setup:
     is_activation_fused: bool  # tanh GELU: one kernel in torch, seven operations in transformers' "gelu_new"
     repeats_keys: bool  # keys and values are written out once per query head (transformers' repeat_kv)
     keeps_quantized_inputs: bool  # bitsandbytes kept the input of a 4-bit matmul before 0.43.2
+    copies_layouts: bool  # convolutions of 16-bit maps copy them channels last
     stores_fp8: bool  # frozen weights, or they are 16-bit ones that are multiplied in fp8
     keeps_fp8: bool  # matmuls keep their inputs in fp8 (TransformerEngine), or in 16 bits (torchao's Float8Linear)
     keeps_gradients: bool  # of the step before, through the forward pass

@@ -79,7 +79,7 @@ def _inference(setup: Setup) -> list[tuple[str, list[Term]]]:
         decode = [*held, *cache, generation.last_logits(setup)]
         return [("model load", held), ("prefill", prefill), ("decode", decode)]
     forward = [*held, collectives.gathered(setup), generation.forward_working_set(setup), loss.logits(setup)]
-    return [("model load", held), ("forward", forward)]
+    return [("model load", held), ("forward", forward), ("picture", [*held, generation.decoded_picture(setup)])]
 
 
 def _training_on_images(setup: Setup) -> list[tuple[str, list[Term]]]:
@@ -88,9 +88,10 @@ def _training_on_images(setup: Setup) -> list[tuple[str, list[Term]]]:
     grads = weights.gradients(setup)
     kept, read, is_early = images.kept(setup), images.outputs(setup), setup.keeps_gradients or setup.grad_accum > 1
     forward = [
-        *held, *([grads] if is_early else []), kept, images.weight_copies(setup), collectives.gathered(setup)
+        *held, *([grads] if is_early else []), kept, images.weight_copies(setup), images.layouts(setup),
+        collectives.gathered(setup),
     ]  # fmt: skip
-    late = [] if is_early else [images.late_gradients(setup)]
+    late = [images.shared_gradients(setup), *([] if is_early else [images.late_gradients(setup)])]
     return [
         ("model load", [model, collectives.unsharded_weights(setup), scratch]),
         ("forward end", [*forward, read, images.passing(setup)]),

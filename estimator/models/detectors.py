@@ -35,6 +35,7 @@ def _pyramid(tape: Tape, stages: Sequence[Map], extra: str, width: int = _WIDTH)
 
 def _two_stage(tape: Tape, stages: Sequence[Map], spec: Mapping[str, Any]) -> None:
     levels = _merged(tape, stages) if spec.get("neck") == "hr" else _pyramid(tape, stages, "pool")
+    tape.shared = sum(level.elements for level in levels[:-1])  # regions are cut from all but the coarsest
     weighed = tape.params
     for level in levels:  # one set of weights for all levels
         hidden = tape.activation(tape.conv(level, _WIDTH, 3, has_bias=True))

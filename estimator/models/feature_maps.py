@@ -45,6 +45,7 @@ class Tape:
     wide: int = 0
     indices: int = 0  # int64 numbers (the positions of a max pool)
     widest: int = 0
+    shared: int = 0  # of maps that several heads read: their gradients wait for each other
     candidates: int = 0  # boxes that are compared with every object of an image
     outputs: list[Map] = field(default_factory=list)
     blocks: int = 0

@@ -43,7 +43,8 @@ AnyNet = ImageNet | TracedNet
 @dataclass(frozen=True, slots=True)
 class Cost:
     """Of one image: parameters and those trained, elements kept for backward, of them operands of trained layers,
-    int64 positions, elements of the maps that the loss reads, the widest map, and blocks for checkpointing."""
+    int64 positions, elements of the maps that the loss reads, the widest map, those that several heads read, and
+    blocks for checkpointing."""
 
     params: int
     trained: int
@@ -60,6 +61,7 @@ class Cost:
     working: int  # above what is kept, when most is alive in backward
     passing: int  # above what is kept, in forward
     wide: int = 0  # of the kept, in fp32 under autocast: as much again in 16-bit numbers
+    shared: int = 0
     late: int = 0  # bytes of gradients that are there when most is alive
     cast: int | None = None  # bytes of weights that autocast copies; None: of all
     is_matched_at_once: bool = False  # the boxes of all images of a batch
@@ -103,11 +105,8 @@ def is_whole(net: ImageNet) -> bool:
 
 
 def is_of_its_time(net: AnyNet) -> bool:
-    """Whether it is a segmenter of a framework whose models were trained with torch 1.3 to 1.8: its loss is a softmax
-    over every pixel."""
-    if isinstance(net, TracedNet):
-        return False
-    return net.task == "segment" and bool(_rows("framework")[net.framework].get("is_of_its_time"))
+    """Whether it is of a framework whose models were trained with torch 1.3 to 1.8 and cuDNN 7."""
+    return not isinstance(net, TracedNet) and bool(_rows("framework")[net.framework].get("is_of_its_time"))
 
 
 def is_rough(net: AnyNet) -> bool:
@@ -209,7 +208,7 @@ def _programmed(net: ImageNet, height: int, width: int, classes: int) -> Cost:
     return Cost(
         params=tape.params, trained=tape.trained, kept=tape.kept, operands=tape.operands, indices=tape.indices,
         outputs=sum(each.elements for each in tape.outputs),
-        widest_output=max((each.elements for each in tape.outputs), default=0), widest=tape.widest,
+        widest_output=max((each.elements for each in tape.outputs), default=0), widest=tape.widest, shared=tape.shared,
         candidates=tape.candidates, blocks=tape.blocks,
         block_inputs=tape.block_inputs, widest_block=tape.widest_block, working=2 * tape.widest,
         passing=2 * tape.widest, wide=tape.wide,

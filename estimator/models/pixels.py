@@ -13,7 +13,9 @@ from functools import lru_cache
 
 from estimator.tables import number, rows
 
-_REQUIRED = ("pattern", "name", "params", "layers", "hidden", "side", "stride", "kept", "block", "source")
+_REQUIRED = (
+    "pattern", "name", "params", "layers", "hidden", "side", "stride", "kept", "block", "kept_frozen_mixed", "source",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,9 @@ class PixelNet:
     stride: int
     trained: Regime  # everything in 16 bits
     frozen: Regime  # adapters beside frozen weights
+    frozen_mixed: Regime  # fp32 adapters beside frozen 16-bit weights, under autocast, which widens norms
     mixed: Regime  # fp32 weights under autocast
+    wide: float  # kept where everything is fp32: masks and what is fp32 in any case do not double
     held: float
     words: int  # of the prompt, where they pass through the blocks beside the picture
     scores: float  # elements of all attention maps over the square of the positions, where they are materialised
@@ -71,12 +75,15 @@ def _net(row: dict[str, str]) -> PixelNet:
         traced / (traced + whole("words")) if traced else 1.0
     )  # counts are per position of the picture that was traced
 
-    def regime(suffix: str) -> Regime:
+    def regime(suffix: str, otherwise: str = "") -> Regime:
+        suffix = suffix if row[f"kept{suffix}"] else otherwise
         return Regime((number(row, f"kept{suffix}") or 0.0) * share, (number(row, f"block{suffix}") or 0.0) * share)
 
     return PixelNet(
         name=row["name"], params=whole("params"), layers=whole("layers"), hidden=whole("hidden"), side=whole("side"),
-        stride=whole("stride"), trained=regime(""), frozen=regime("_frozen"), mixed=regime("_mixed"),
+        stride=whole("stride"), trained=regime(""), frozen=regime("_frozen"),
+        frozen_mixed=regime("_frozen_mixed", "_frozen"), mixed=regime("_mixed"),
+        wide=(number(row, "kept_fp32") or 2 * (number(row, "kept") or 0.0)) * share,
         held=number(row, "held") or 0.0, words=whole("words"), scores=number(row, "scores") or 0.0,
         text=whole("text_params"),
         coder=whole("coder_params"), source=row["source"],

@@ -120,3 +120,28 @@ def test_an_old_torch_keeps_what_a_segmenters_loss_read() -> None:
     assert found["keeps_scores"].probable == (True, False)
     less = images.outputs(replace(setup, keeps_scores=False)).num_bytes
     assert images.outputs(setup).num_bytes == 2 * less
+
+
+def test_regions_leave_gradients_of_all_levels_in_fp32_before_the_proposals() -> None:
+    """256 channels at strides of 4, 8, 16 and 32 of 800 x 1344 pixels; cast back to 16 bits under mixed precision."""
+    numbers = 256 * (200 * 336 + 100 * 168 + 50 * 84 + 25 * 42)
+    assert cost(net("mmdet/faster_rcnn_r50_fpn_1x_coco"), 800, 1344, 80).shared == numbers
+    assert cost(net("mmdet/retinanet_r50_fpn_1x_coco"), 800, 1344, 80).shared == 0
+    words = {"model": "mmdet/faster_rcnn_r50_fpn_1x_coco", "task": "train", "micro_batch": 2, "image_size": [800, 1344]}
+    for precision, each in (("fp32", 4), ("amp-fp16", 6)):
+        run = RunConfig.from_document({**words, "precision": precision}, Origin("test"))
+        one = candidates.typical(candidates.choices(run, choose_model(run).readings), "Volta")
+        assert images.shared_gradients(one).num_bytes == 2 * numbers * each
+
+
+def test_mixed_precision_of_convolutions_has_copies_of_weights_predictions_and_layouts() -> None:
+    name = "mmdet/retinanet_r50_fpn_1x_coco"
+    words = {"model": name, "task": "train", "micro_batch": 2, "image_size": [800, 1344]}
+    run = RunConfig.from_document({**words, "precision": "amp-fp16"}, Origin("test"))
+    one = candidates.typical(candidates.choices(run, choose_model(run).readings), "Volta")
+    each = cost(net(name), 800, 1344, 80)
+    assert images.weight_copies(one).num_bytes == 2 * one.facts.params
+    assert images.outputs(one).num_bytes == 2 * each.outputs * (4 + 2)
+    assert images.layouts(one).num_bytes == 2 * 2 * each.widest * 2
+    new = RunConfig.from_document({**words, "model": "resnet50", "precision": "amp-fp16"}, Origin("test"))
+    assert not images.layouts(candidates.typical(candidates.choices(new, choose_model(new).readings), "")).num_bytes

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from estimator.api import Estimate, RunConfig
 from estimator.estimation import estimate
+from estimator.memory import activations, candidates
 from estimator.models import pixels
+from estimator.models.choose import choose_model
 from estimator.sourced import Origin
 from estimator.tables import rows
 
@@ -98,3 +101,32 @@ def test_the_words_of_the_prompt_are_positions_where_they_pass_through_the_block
     assert flux.positions(512, 512, 1) == 32 * 32 + 512
     assert wan.positions(480, 832, 81) == 30 * 52 * 21
     assert flux.trained.kept * (64 * 64 + 512) == pytest.approx(10_263_192 * 64 * 64)  # as it was traced
+
+
+def test_adapters_under_autocast_keep_wide_norms() -> None:
+    """Traced: group and layer norms of a frozen 16-bit network are computed, and kept, in fp32 under autocast."""
+    traced = [row for row in rows("pixels") if row["kept_frozen_mixed"]]
+    assert len(traced) > 10
+    assert all(float(row["kept_frozen_mixed"]) > float(row["kept_frozen"]) for row in traced)
+    adapters = {"model": "runwayml/stable-diffusion-v1-5", "method": "lora", "precision": "pure-fp16",
+                "image_size": 512, "grad_checkpointing": "none", "attention": "sdpa"}  # fmt: skip
+    run = RunConfig.from_document({**VIDEO, **adapters}, Origin("test"))
+    one = candidates.typical(candidates.choices(run, choose_model(run).readings), "")
+    kept = {is_mixed: activations.saved(replace(one, autocasts=is_mixed)).kept for is_mixed in (False, True)}
+    assert kept == {False: 4096 * 195271, True: 4096 * 279012}
+
+
+def test_what_is_fp32_in_any_case_does_not_double() -> None:
+    words = {"model": "amused/amused-256", "precision": "fp32", "image_size": 256, "grad_checkpointing": "none"}
+    run = RunConfig.from_document({**VIDEO, **words}, Origin("test"))
+    one = candidates.typical(candidates.choices(run, choose_model(run).readings), "")
+    assert activations.saved(one).kept == 256 * 3270104 < 256 * 2 * 1903336
+
+
+def test_a_pipeline_makes_the_picture_at_its_size() -> None:
+    """Three maps of 256 channels (traced: 402.7 MB above the weights at 512 x 512 in fp16)."""
+    words = {"model": "runwayml/stable-diffusion-v1-5", "task": "infer", "precision": "pure-fp16", "image_size": 512}
+    found = peak(**words, method=None, optimizer=None, grad_checkpointing=None)
+    assert found.moment == "picture"
+    (made,) = [term.num_bytes for term in found.terms if term.name == "picture being decoded"]
+    assert made == 512 * 512 * 3 * 256 * 2
