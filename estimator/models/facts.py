@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from estimator.models import images, pixels
+from estimator.models import images, nets, pixels
 from estimator.models.local import NOTHING, LocalNet, Pass
 from estimator.models.nets import TracedNet
 from estimator.tables import number, rows
@@ -279,7 +279,7 @@ def nearest_models(name: str, limit: int = 3) -> list[str]:
     ids = sorted(
         (row["hf_id"] for row in rows("models", _REQUIRED)), key=lambda one: one.lower().startswith(organisation)
     )
-    short = {one.rsplit("/", 1)[-1].lower(): one for one in ids}
+    short = {one.rsplit("/", 1)[-1].lower(): one for one in (*nets.names(), *ids)}
     close = difflib.get_close_matches(name.lower().rsplit("/", 1)[-1], short, n=limit, cutoff=0.6)
     return [short[item] for item in close]
 

@@ -85,7 +85,8 @@ def find(name: str) -> ImageNet | None:
     text = re.sub(r"[\s/_\-]+", "_", name.strip().lower())
     framework = next(index for index, row in enumerate(_rows("framework")) if re.search(row["pattern"], text or "_"))
     head = _first("head", text)
-    if head is None and _rows("framework")[framework].get("is_never_classifier"):
+    is_more = _rows("framework")[framework].get("is_never_classifier") or _first("more", text) is not None
+    if head is None and is_more:
         return None
     backbone = _first("backbone", text)
     if backbone is None and head is not None:

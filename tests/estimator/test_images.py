@@ -58,7 +58,20 @@ def test_an_id_says_what_a_network_does(name: str, task: str) -> None:
     assert net(name).task == task
 
 
-@pytest.mark.parametrize("name", ["mmdet3d/hv_ssn_regnet-400mf_secfpn", "gpt2", "r5000", "my-resnet-like-thing", ""])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "mmdet3d/hv_ssn_regnet-400mf_secfpn",
+        "gpt2",
+        "r5000",
+        "my-resnet-like-thing",
+        "",
+        "unet_resnet152",
+        "ssd512_vgg16",
+        "vit_large_r50_s99",
+        "openai/clip-resnet-50",
+    ],
+)
 def test_an_id_that_does_not_say_its_network_has_none(name: str) -> None:
     assert find(name) is None
 

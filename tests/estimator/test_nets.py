@@ -29,9 +29,12 @@ EXACT = {
     "torchvision/regnet_y_3_2gf": 19_436_338,
 }  # fmt: skip
 IN_MILLIONS = {
-    "yolov8n.pt": 3.2, "yolov8x": 68.2, "ultralytics/yolo11m": 20.1, "facebook/sam-vit-base": 93.7,
+    "yolov8n.pt": 3.2, "yolov8x": 68.2, "ultralytics/yolo11m": 20.1, "yolov9c": 25.3, "facebook/sam-vit-base": 93.7,
     "facebook/sam-vit-huge": 641, "nvidia/segformer-b0-finetuned-ade-512-512": 3.8,
     "nvidia/segformer-b5-finetuned-cityscapes-1024-1024": 84.7, "microsoft/swin-tiny-patch4-window7-224": 28.3,
+    "timm/swin_base_patch4_window7_224.ms_in22k_ft_in1k": 87.8, "facebook/wav2vec2-base-960h": 94.4,
+    "facebook/hubert-base-ls960": 94.4, "MCG-NJU/videomae-base": 86.5, "torchvision/r3d_18": 33.4,
+    "timm/maxvit_tiny_tf_224.in1k": 30.9, "facebook/convnextv2-tiny-1k-224": 28.6, "ssd300_vgg16": 35.6,
 }  # fmt: skip
 
 
@@ -146,9 +149,13 @@ def test_a_model_of_text_reads_no_table_of_nets(monkeypatch: pytest.MonkeyPatch)
 
 
 CALLS: list[tuple[CallSite, str]] = [
+    (call("timm.create_model", _0="swin_base_patch4_window7_224", pretrained=True), "swin_base_patch4_window7_224"),
     (call("torchvision.models.efficientnet_v2_s", weights="DEFAULT"), "efficientnet_v2_s"),
+    (call("torchvision.models.video.r3d_18"), "r3d_18"),
     (call("ultralytics.YOLO", _0="yolov8n.pt"), "yolov8n.pt"),
     (call("transformers.AutoModel.from_pretrained", _0="facebook/sam-vit-base"), "facebook/sam-vit-base"),
+    (call("segmentation_models_pytorch.Unet", encoder_name="resnet50"), "unet_resnet50"),
+    (call("segmentation_models_pytorch.Unet"), "unet_resnet34"),
 ]
 
 
