@@ -259,6 +259,8 @@ def _unknowns(run: RunConfig, model: ModelChoice, computed: Computed | None) -> 
     open_choices = [name for name, choice in found.items() if choice.is_open and _matters(found, name)]
     if found and found["facts"].typical.kind == "vit":
         open_choices = ["image size" if name == "seq_len" else name for name in open_choices]
+    if found and found["facts"].typical.source_tokens:  # of speech a run's one length is the text's
+        open_choices = ["seq_len" if name == "target_len" else name for name in open_choices]
     if found and found["facts"].typical.local is not None:
         open_choices = ["input size" if name == "facts" else name for name in open_choices]
     lines = [READABLE.get(name, name) for name in open_choices if WORD_OF.get(name, name) not in reasons]

@@ -58,16 +58,16 @@ _RULES: tuple[_Rule, ...] = (
      case.says("sharding") in ("ddp", "zero1", "zero2"), "only ZeRO-3 and FSDP spread what is not trained"),
     (("kv_cache_dtype",), lambda case: case.setup.task != "generate" and case.setup.objective not in ONLINE,
      "no cache of keys and values is held"),
-    (("max_context",), lambda case: case.setup.is_training, "nothing is generated: --mode generate does"),
+    (("max_context",), lambda case: case.setup.is_training, "nothing is generated (--mode generate)"),
     (("packing",), lambda case: not case.setup.is_training and case.says("max_context") is not None,
      "the context is what is counted"),
     (("seq_len",), lambda case: not case.setup.is_training and
      0 < (case.says("max_context") or 0) <= case.says("seq_len"), "it leaves no room for an answer in the context"),
     (("packing", "max_context", "loss_impl", "kv_cache_dtype"), lambda case: case.kind in ("image", "vit", "dit"),
      "the model reads no text"),
-    (("seq_len",), lambda case: case.kind == "vit", "the model reads an image: --image-size gives its length"),
+    (("seq_len",), lambda case: case.kind == "vit", "the model reads an image (--image-size)"),
     (("seq_len",), lambda case: case.setup.facts.pixel_net is not None,
-     "the model reads latent pixels: --image-size and --frames give their number"),
+     "the model reads latent pixels (--image-size, --frames)"),
     (("image_size",), lambda case: case.kind in _TEXT and case.setup.facts.tower is None, "the model reads no image"),
     (("image_size",), lambda case: case.setup.facts.tower is not None,
      "pictures are counted at the size that the model's image encoder was trained on"),
@@ -90,10 +90,10 @@ _RULES: tuple[_Rule, ...] = (
     (("ep_degree",), lambda case: case.setup.facts.is_guessed and not case.setup.facts.experts,
      "the shape that stands for the model has no experts"),
     (("lora_rank", "dora"), lambda case: case.setup.method not in ("lora", "qlora") and
-     case.setup.optimizer != "galore", "no adapters of low rank are trained: --method lora does"),
-    (("lora_targets",), lambda case: case.setup.method == "freeze", "no adapters are trained: --method lora does"),
+     case.setup.optimizer != "galore", "no adapters of low rank are trained (--method lora)"),
+    (("lora_targets",), lambda case: case.setup.method == "freeze", "no adapters are trained (--method lora)"),
     (("trained_layers",), lambda case: case.setup.method != "freeze",
-     "the rest is not frozen: --method freeze does"),
+     "the rest is not frozen (--method freeze)"),
     (("optimizer_impl",), lambda case: case.setup.offload in ("optimizer", "both"), "the step runs on the host"),
     (("optimizer_impl",), lambda case: case.setup.steps_in_backward, "the step runs inside backward"),
     (("optimizer_impl",), lambda case: case.setup.optimizer in LOW_MEMORY_OPTIMIZERS,
@@ -116,7 +116,7 @@ def idle_words(run: RunConfig, setup: Setup) -> Iterator[str]:
         if why := next((why for names, holds, why in _RULES if name in names and holds(case)), None):
             found[why].append(f"{name}{_shown(value)}")
     for why, words in found.items():
-        yield f"{' and '.join(words)} {'is' if len(words) == 1 else 'are'} given, and {why}: not counted"
+        yield f"{' and '.join(words)} {'is' if len(words) == 1 else 'are'} not counted: {why}"
 
 
 def _shown(value: object) -> str:

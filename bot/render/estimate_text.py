@@ -11,6 +11,7 @@ from estimator.api import Estimate, Interval
 
 WIDTH = 110
 _BAR = 12
+_LONG = 10**6  # from here on digits are counted off in threes
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
@@ -41,9 +42,10 @@ def interval(value: Interval) -> str:
 
 
 def _headline(result: Estimate, width: int) -> str:
-    name = result.model.id or "model"
-    size = f", {size_of(result.model.params)} parameters" if result.model.params else ""
-    lines = [f"{result.verdict.upper()}: {name}{size}"]
+    params = f"{size_of(result.model.params)} parameters" if result.model.params else ""
+    unnamed = f"a model of {params}" if params else "no model"
+    name = f"{result.model.id}{', ' if params else ''}{params}" if result.model.id else unnamed
+    lines = [f"{result.verdict.upper()}: {name}"]
     if result.peak is not None:
         peak = f"peak per GPU: {interval(result.peak)}; highest at {result.moment}"
         lines += _wrap(peak, width, subsequent_indent="  ")
@@ -101,10 +103,12 @@ def largest_text(result: Estimate) -> str:
     """``sure to fit, all else as it is: micro_batch up to 3; seq_len up to 4,096 (all positions of the model)``."""
     none = " and no ".join(item.name for item in result.largest if item.value is None)
     if none:
-        return f"no {none}, however small, is sure to fit with all else as it is"
+        where = " on each of them" if len(result.targets) > 1 else ""
+        return f"no {none}, however small, is sure to fit{where} with all else as it is"
     ends = {"model": " (all positions of the model)", "search": " and more", None: ""}
     parts = [f"{item.name} up to {item.value:,}{ends[item.ends]}" for item in result.largest]
-    return f"sure to fit, all else as it is: {'; '.join(parts)}" if parts else ""
+    where = " on each of them" if len(result.targets) > 1 else ""
+    return f"sure to fit{where}, all else as it is: {'; '.join(parts)}" if parts else ""
 
 
 def _inputs(result: Estimate, width: int) -> str:
@@ -141,6 +145,8 @@ def size_of(params: int) -> str:
 def said(name: str, value: object, origin: str) -> str:
     """An input's value in the words of its place: one word of the vocabulary stands for optimizers of the same size."""
     is_other = name == "optimizer" and "adam" in origin.lower() and "adamw" not in origin.lower()
+    if name == "image_size" and isinstance(value, list):
+        return "x".join(map(str, value))
     return f"{shown(value)} (Adam: same size)" if is_other and str(value).startswith("adamw") else shown(value)
 
 
@@ -149,4 +155,6 @@ def shown(value: object) -> str:
     if isinstance(value, dict) and "passes" in value:
         shapes = ["x".join(map(str, each["shape"])) for each in value["passes"]]
         return f"{value['name']}, {value['params']:,} parameters" + (f", on {' or '.join(shapes)}" if shapes else "")
+    if isinstance(value, int) and value >= _LONG:
+        return f"{value:,}"
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -44,7 +44,11 @@ def forward_working_set(setup: Setup) -> Term:
     one = layer(setup)
     share = setup.prompt_share if setup.task == "generate" else 1.0
     total = (one.transient + 2 * one.boundary) * share
-    return Term("prefill working set", int(total), 0, "widest layer intermediates over the prompt", "no_grad forward")
+    if setup.task == "generate":
+        name, formula = "prefill working set", "the widest layer's intermediates over the prompt"
+    else:
+        name, formula = "forward working set", "the widest layer's intermediates"
+    return Term(name, int(total), 0, formula, "no_grad forward")
 
 
 _CODER_MAPS = 3 * 256

@@ -15,7 +15,8 @@ from math import exp, fsum, hypot, log
 from estimator.memory import candidates, runtime, search
 from estimator.memory.choice import Choices
 from estimator.memory.setup import Setup
-from estimator.memory.timeline import peak, timeline
+from estimator.memory.timeline import moment_sizes, peak, timeline
+from estimator.memory.weights import optimizer_state
 from estimator.report import Interval, Moment
 from estimator.tables import number, rows
 
@@ -117,18 +118,15 @@ def is_traced(setup: Setup) -> bool:
 
 
 def state_share(setup: Setup) -> float:
-    """Optimizer state over the whole peak."""
-    moment = peak(timeline(setup))
-    return sum(term.num_bytes for term in moment.terms if term.name == "optimizer state") / moment.num_bytes
+    """Optimizer state over the whole peak; there is none yet where the peak is the first moment, the load."""
+    load, *others = moment_sizes(setup)
+    most = max(others)
+    return optimizer_state(setup).num_bytes / most if most > load else 0.0
 
 
 def allocated_bytes(setup: Setup) -> int:
     """Bytes of live tensors at the peak, as computed."""
-    return peak(timeline(setup)).num_bytes
-
-
-def _moments(setup: Setup) -> tuple[int, ...]:
-    return tuple(moment.num_bytes for moment in timeline(setup))
+    return max(moment_sizes(setup))
 
 
 def floor_bytes(setup: Setup) -> int:
@@ -151,7 +149,7 @@ def raw(found: Choices, architecture: str) -> Raw:
     """Evaluate the plausible readings."""
     setup = candidates.typical(found, architecture)
     cheapest = search.cheapest(setup, found, floor_bytes)
-    spread, likely = search.spread(setup, found, _moments), search.likely(setup, found)
+    spread, likely = search.spread(setup, found, moment_sizes), search.likely(setup, found)
     return Raw(floor_bytes(cheapest), spread, setup, likely)
 
 
@@ -200,7 +198,7 @@ def _nearest(sizes: Raw) -> Setup:
 def outlook(found: Choices, architecture: str) -> tuple[int, int]:
     """The likeliest and the most plausible bytes that occupy the card: the upper half of `compute`, for searching."""
     setup = candidates.typical(found, architecture)
-    spread = search.spread(setup, found, _moments)
+    spread = search.spread(setup, found, moment_sizes)
     _, point, high = scaled(spread, residual_of(category_of(setup)), _reserve(search.likely(setup, found)))
     occupied = _occupied(_interval(0, 0, point, high), setup)
     return occupied.point, occupied.high

@@ -12,13 +12,21 @@ from estimator.report import Moment, Term
 @lru_cache(maxsize=2048)
 def timeline(setup: Setup) -> tuple[Moment, ...]:
     """Every moment of a run in order. Terms of zero bytes are left out."""
+    return tuple(Moment(name, tuple(term for term in terms if term.num_bytes)) for name, terms in _moments(setup))
+
+
+@lru_cache(maxsize=2048)
+def moment_sizes(setup: Setup) -> tuple[int, ...]:
+    """The bytes of every moment: all that a search over readings asks for."""
+    return tuple(sum([term.num_bytes for term in terms]) for _, terms in _moments(setup))
+
+
+def _moments(setup: Setup) -> list[tuple[str, list[Term]]]:
     if setup.facts.local is not None:
-        moments = _training_locally(setup) if setup.is_training else _locally_alone(setup)
-    elif setup.facts.image_net is not None:
-        moments = _training_on_images(setup) if setup.is_training else _images_alone(setup)
-    else:
-        moments = _training(setup) if setup.is_training else _inference(setup)
-    return tuple(Moment(name, tuple(term for term in terms if term.num_bytes)) for name, terms in moments)
+        return _training_locally(setup) if setup.is_training else _locally_alone(setup)
+    if setup.facts.image_net is not None:
+        return _training_on_images(setup) if setup.is_training else _images_alone(setup)
+    return _training(setup) if setup.is_training else _inference(setup)
 
 
 def peak(moments: tuple[Moment, ...]) -> Moment:

@@ -85,9 +85,10 @@ def autocast_copies(setup: Setup, *, is_cached: bool) -> Term:
     name, source = "autocast weight copies", "torch autocast_mode.cpp: cached_cast, and mm's saved operands"
     if not setup.is_amp or setup.is_gathered or setup.quantized_bytes is not None:
         return Term(name, 0, 0, "no fp32 weights are cast", source)
-    blocks, formula = setup.block_params, "layers and head"
+    head = " and head" if setup.head_params else ""
+    blocks, formula = setup.block_params, f"layers{head}"
     if setup.checkpointing == "full" and not is_cached:
-        blocks, formula = setup.facts.layer_params // setup.tp, "one layer and the head"
+        blocks, formula = setup.facts.layer_params // setup.tp, f"one layer{head}"
     if setup.method == "freeze":
         blocks, formula = min(setup.trainable_params, blocks), "what is trained"
     return Term(name, 2 * (blocks + setup.head_params), 0, f"{formula}: {blocks + setup.head_params:,} x 2 B", source)

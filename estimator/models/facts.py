@@ -180,6 +180,7 @@ class ModelFacts:
         return self.block_params // max(self.layers, 1)
 
 
+@lru_cache(maxsize=64)
 def find_model(name: str) -> ModelFacts | None:
     """The facts of a public id; of the same name without its organisation; of the same model trained otherwise."""
     exact, short, stem = _index()

@@ -120,11 +120,14 @@ def test_a_run_without_idle_options_says_nothing_of_them(kind: str) -> None:
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"trained_layers": 2, "method": "full"}, "trained_layers 2 is given, and the rest is not frozen"),
-        ({"dora": "true", "method": "freeze"}, "dora is given, and no adapters of low rank are trained"),
-        ({"optimizer": "sgd", "optimizer_impl": "fused"}, "optimizer_impl fused is given, and it says nothing about"),
-        ({"task": "infer", "ema": "true", "grad_accum": 4}, "grad_accum 4 and ema are given, and nothing is trained"),
-        ({"image_size": 224}, "image_size 224x224 is given, and the model reads no image"),
+        (
+            {"trained_layers": 2, "method": "full"},
+            "trained_layers 2 is not counted: the rest is not frozen",
+        ),
+        ({"dora": "true", "method": "freeze"}, "dora is not counted: no adapters of low rank are trained"),
+        ({"optimizer": "sgd", "optimizer_impl": "fused"}, "optimizer_impl fused is not counted: it says nothing about"),
+        ({"task": "infer", "ema": "true", "grad_accum": 4}, "grad_accum 4 and ema are not counted: nothing is trained"),
+        ({"image_size": 224}, "image_size 224x224 is not counted: the model reads no image"),
     ],
 )
 def test_the_line_names_the_option_and_the_reason(fields: dict[str, Any], said: str) -> None:

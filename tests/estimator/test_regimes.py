@@ -56,7 +56,7 @@ MOMENTS = {
     "deepest backward": {"saved activations", "layer being differentiated", "gradient buckets"},
     "backward end": {"gradients", "gradient buckets"},
     "optimizer step": {"weights", "gradients", "optimizer state", "optimizer temporaries"},
-    "evaluation": {"weights", "prefill working set", "logits"},
+    "evaluation": {"weights", "forward working set", "logits"},
 }
 
 
