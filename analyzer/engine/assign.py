@@ -57,7 +57,7 @@ class Assignments(Calls):
         before = self.evaluate(node.targets[0], state) if part is not None else None
         value = self.evaluate(node.value, state)
         if part is not None and before is not None and any(carries(case) for case in value.cases):
-            how: Literal["average", "item"] = "average" if grown is None else "item"
+            how: Literal["average", "joined"] = "average" if grown is None else "joined"
             owner = self.owner_of(node.targets[0], state)
             value = self.accumulate(ir.Augment(node.at, node.targets[0], "+", part), before, value, value, how, owner)
         outputs.note_joined(self, node, value)
@@ -193,7 +193,10 @@ class Assignments(Calls):
         return filled_up
 
     def write_into(self, name: ir.Name, receiver: Value, value: Value, state: State, at: int) -> None:
-        """``losses[step] = loss``: the tensor takes the graph along, beside those of earlier iterations."""
+        """``losses[step] = loss``: the tensor takes the graph along, beside those of earlier iterations; with gradients
+        off it takes numbers."""
+        if state.flag(*GRAD_OFF):
+            return
         written = union(filled(case, value) if isinstance(case, Tensor) else case for case in receiver.cases)
         if written is receiver or all(case in receiver.cases and not carries(case) for case in written.cases):
             return
@@ -267,7 +270,7 @@ class Assignments(Calls):
         left: Value,
         value: Value,
         result: Value,
-        how: Literal["accumulate", "average", "item"] = "accumulate",
+        how: Literal["accumulate", "average", "joined"] = "accumulate",
         owner: ObjectId | None = None,
     ) -> Value:
         """``total += loss``: carried when what is added to already holds an earlier iteration's sum."""
@@ -344,7 +347,9 @@ def is_share(target: ir.Expr, expr: ir.Expr) -> bool:
 
 
 def joined(target: ir.Expr, value: ir.Expr) -> ir.Expr | None:
-    """What is joined on in ``kept = torch.cat([kept, new])``."""
+    """What is joined on in ``kept = torch.cat([kept, new])``, perhaps in a branch of ``… if … else …``."""
+    if isinstance(value, ir.Conditional):
+        return joined(target, value.body) or joined(target, value.orelse)
     if not isinstance(value, ir.Call) or (dotted(value.callee) or "") not in _JOINS or not value.args:
         return None
     parts = value.args[0].value

@@ -9,7 +9,8 @@ from analyzer.engine.control import Control
 from analyzer.engine.machine import Args, Frame, unseen
 from analyzer.engine.state import State
 from analyzer.engine.trace import Gap, start
-from analyzer.engine.typing import NOUNS, evaluates, has_model, is_blank, is_only_listed, kind_by_use
+from analyzer.engine.trained import feeds
+from analyzer.engine.typing import NOUNS, evaluates, has_model, is_blank, is_only_listed, kind_by_use, models
 from analyzer.engine.values import Class, Const, Func, Scalar, Stream, Tensor, Tuple, Unknown, Value, option, union
 from analyzer.syntax import ir
 
@@ -73,7 +74,8 @@ class Binding(Control):
         if by_annotation is not None:
             return by_annotation
         site, uses = self.site(param.at), node.uses.get(param.name, frozenset())
-        if "()" in uses and "for" not in uses and kind_by_use(uses) is None and evaluates(node) and not has_model(node):
+        is_called = "()" in uses and "for" not in uses and kind_by_use(uses) is None
+        if is_called and evaluates(node) and (not has_model(node) or feeds(node, param.name, models(node))):
             note = f"`{param.name}` is used as a module"
             return self.create(("parameter", param.name), param.at, "Module", note, gap=Gap.CONVENTION, born="called")
         if "for" in uses and documented(node, param.name) is None and not is_only_listed(node, param.name):

@@ -44,6 +44,8 @@ IN_PLACE = {"detach_", "sigmoid_", "log_", "exp_", "relu_", "tanh_", "clamp_", "
 """Methods of a tensor after which it holds other numbers."""
 _BACKWARD = {"backward", "backward(…)"}
 _MODES = {"eval", "train", "requires_grad_"}
+_SPENDERS = frozenset(f"builtins.{name}" for name in ("sum", "list", "tuple", "sorted", "max", "min"))
+"""What goes through a generator that it is given, to its end."""
 _FEW = 2
 """Functions that an `if` may choose between; a table of more (hooks by name) is asked for one of them."""
 
@@ -55,7 +57,8 @@ class Calls(Forwards):
         callee = self.evaluate(expr.callee, state)
         if not expr.args and isinstance(expr.callee, ir.Attribute) and isinstance(expr.callee.value, ir.Call):
             callee = self.of_fresh_module(callee, expr.at)
-        result = self.call(callee, self.arguments(expr, state), expr.at, state)
+        is_spender = isinstance(callee, External) and callee.name in _SPENDERS
+        result = self.call(callee, self.arguments(expr, state, is_spender), expr.at, state)
         is_draw = isinstance(expr.callee, ir.Attribute) and expr.callee.attr == "sample"
         if is_draw and not isinstance(callee, (Func, Ref)):
             return without_roots(result, self.site(expr.at))
@@ -73,7 +76,7 @@ class Calls(Forwards):
         ref = self.create("fresh module", at, "Module", note, gap=Gap.CONVENTION, born="unseen")
         return Method(ref, callee.name, trace=ref.trace)
 
-    def arguments(self, expr: ir.Call, state: State) -> Args:
+    def arguments(self, expr: ir.Call, state: State, is_spender: bool = False) -> Args:
         if not expr.args:
             return Args()
         positional: list[Value] = []
@@ -82,7 +85,10 @@ class Calls(Forwards):
         keyword_nodes: dict[str, ir.Expr] = {}
         unpacked: list[tuple[int, Value]] = []
         for arg in expr.args:
-            value = self.evaluate(arg.value, state)
+            if is_spender and isinstance(arg.value, ir.Comprehension):
+                value = self.comprehension(arg.value, state, is_spent=True)
+            else:
+                value = self.evaluate(arg.value, state)
             known = self.in_order(value, state) if arg.star == "*" else None
             if known is not None:
                 positional.extend(known)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from analyzer.engine import outputs
-from analyzer.engine.data_events import LoaderIterated
+from analyzer.engine.data_events import LoaderIterated, WeightsKept
 from analyzer.engine.events import Loop, Loss, Store
 from analyzer.engine.graphs import carries
 from analyzer.engine.machine import CONTAINERS, LAST, MAX_APART, unseen
@@ -19,6 +19,7 @@ from analyzer.engine.values import (
     External,
     Method,
     ObjectId,
+    Parameter,
     Parameters,
     Ref,
     Scalar,
@@ -137,14 +138,15 @@ class Containers(Operations):
         else:
             state.add((into.obj, "[]"), self.element(source, at, state))
 
-    def comprehension(self, expr: ir.Comprehension, state: State) -> Value:
+    def comprehension(self, expr: ir.Comprehension, state: State, *, is_spent: bool = False) -> Value:
+        """`is_spent`: what gets a generator goes through all of it at once, so that all it gives is there at a time."""
         stages = written_out(expr.clauses[0].iter) if len(expr.clauses) == 1 and expr.kind in {"list", "dict"} else ()
         if stages and not expr.clauses[0].conditions:
             return self.staged_display(expr, stages, state)
         outer, changes = self.loops, list[Change]()
         for clause in expr.clauses:
             iterable = self.evaluate(clause.iter, state)
-            self.loops = (*self.loops, self.loop_over(iterable, clause.iter.at))
+            self.loops = (*self.loops, self.loop_over(iterable, clause.iter.at, state))
             element = union(self.element(case, clause.iter.at, state) for case in iterable.cases)
             self.assign(clause.target, element, state, clause.iter.at)
             for condition in clause.conditions:
@@ -152,13 +154,17 @@ class Containers(Operations):
                 changes += narrow(self, condition, True, state, (expr.element,))
         if expr.key is not None:
             self.evaluate(expr.key, state)
+            self.note_weights(expr, state)
         value = self.evaluate(expr.element, state)
         for change in reversed(changes):
             state.set(change.place, change.before)
         inner, self.loops = self.loops, outer
-        if expr.kind == "generator":
-            return Stream(without_constants(value), trace=start(self.site(expr.at), "generated here"))
-        ref = self.create(expr.kind, expr.at, expr.kind, "created here")
+        kind = expr.kind
+        if kind == "generator":
+            if not is_spent or not any(carries(case) for case in value.cases):
+                return Stream(without_constants(value), trace=start(self.site(expr.at), "generated here"))
+            kind = "list"
+        ref = self.create(kind, expr.at, kind, "created here")
         self.empty(ref, state)
         state.set((ref.obj, "[]"), without_constants(value))
         self.loops = inner
@@ -166,10 +172,20 @@ class Containers(Operations):
         self.loops = outer
         return ref
 
-    def loop_over(self, iterable: Value, at: int) -> Loop:
+    def note_weights(self, expr: ir.Comprehension, state: State) -> None:
+        """``{name: w.clone() for name, w in model.state_dict().items()}`` under a condition keeps weights."""
+        drawn = self.evaluate(expr.clauses[0].target, state) if self.guards else None
+        if drawn is not None and any(
+            isinstance(case, Ref) and self.obj(case).kind == "StateDict" for case in nested(drawn)
+        ):
+            self.emit(WeightsKept, expr.at, start(self.site(expr.at), "weights are copied here"))
+
+    def loop_over(self, iterable: Value, at: int, state: State) -> Loop:
         """The loop that iterating over a value makes; `kind` says whether the elements can be batches of data."""
         kinds = {self.loop_kind(case) for case in iterable.cases}
         kind: Any = "data" if "data" in kinds else "range" if "range" in kinds else "other"
+        if kind == "other" and any(self.holds_samples(obj, state) for obj in drawn_from(iterable)):
+            kind = "data"
         note = "the loop iterates over this"
         is_guess = any(isinstance(case, (Unknown, Method)) for case in iterable.cases)
         trace = start(self.site(at), note, Gap.CONVENTION) if is_guess else iterable.trace or start(self.site(at), note)
@@ -201,6 +217,16 @@ class Containers(Operations):
             return False
         return any(
             isinstance(event, Loss) and any(case == given for given in event.input.cases) for event in self.events
+        )
+
+    def holds_samples(self, obj: ObjectId, state: State) -> bool:
+        """Whether a list holds nothing but pairs of tensors that no network gave: inputs and targets, written out."""
+        if self.objects[obj].kind not in {"list", "tuple"} or self.objects[obj].cls is not None:
+            return False
+        held = [case for name, value in state.fields(obj) if name[:1] == "[" for case in value.cases]
+        return bool(held) and all(
+            isinstance(case, Tuple) and len(case.items) > 1 and all(_is_plain_tensor(item) for item in case.items)
+            for case in held
         )
 
     def loop_kind(self, case: Value) -> str:
@@ -290,6 +316,13 @@ class Containers(Operations):
                 for name, inner in state.fields(case.obj):
                     if name[:1] == "[" and len(found) < MAX_ATOMS:
                         self.deep_into(found, self.through(inner, case.obj), state, depth - 1)
+
+
+def _is_plain_tensor(value: Value) -> bool:
+    return all(
+        isinstance(case, Tensor) and not isinstance(case, Parameter) and case.graph == "no" and not case.param_of
+        for case in value.cases
+    )
 
 
 _HOLDS = frozenset([Union, Tuple, Stream, Counting])

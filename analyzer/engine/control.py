@@ -67,7 +67,7 @@ class Control(Assignments):
 
     def for_(self, node: ir.For, state: State) -> State | None:
         iterable = self.evaluate(node.iter, state)
-        loop = self.loop_over(iterable, node.at)
+        loop = self.loop_over(iterable, node.at, state)
         stages = written_out(node.iter)
         if stages:
             return self.staged(loop, stages, node, state)

@@ -146,7 +146,7 @@ class Store(Event):
     value: Value
     value_at: int
     into: object
-    how: Literal["append", "item", "update", "attribute", "accumulate", "average"]
+    how: Literal["append", "item", "joined", "update", "attribute", "accumulate", "average"]
     is_carried: bool
     freed: Tri
     place: Trace

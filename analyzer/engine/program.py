@@ -29,6 +29,9 @@ BUDGET = 50_000
 _GRAD_WORDS = re.compile(rb"no_grad|inference_mode|set_grad_enabled")
 ENTRY_BUDGET = 25_000
 
+_KNOWN_BASES = ("torch.nn.", "builtins.", "abc.", "typing.", "sklearn.", "gym.", "gymnasium.", "enum.", "collections.")
+"""Classes that know nothing of training: their methods call none that trains or evaluates in a context of their own."""
+
 
 class Program(Interpreter):
     """Everything seen from one target file: module body first, then what nobody called."""
@@ -255,7 +258,7 @@ class Program(Interpreter):
             if isinstance(case, Class):
                 if depth < 10 and self.is_open(case, depth + 1):
                     return True
-            elif not isinstance(case, External) or not case.name.startswith(("torch.nn.", "builtins.", "abc.")):
+            elif not isinstance(case, External) or not case.name.startswith(_KNOWN_BASES):
                 return True
         return False
 

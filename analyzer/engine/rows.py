@@ -302,9 +302,12 @@ class Rows(Effects):
         return Tensor("maybe", roots_of(value), activation=activation, trace=value.trace)
 
     def with_indices(self, row: Row, value: Value, inputs: tuple[Value, ...], args: Args) -> Value:
-        """``x.max(1)`` gives values and indices, ``x.max()`` one number."""
+        """``x.max(1)`` gives values and indices, ``x.max()`` one number, ``torch.max(x, y)`` the larger of two."""
         is_method = len(inputs) > len(args.positional) + len(args.keywords)
         dims = Args(args.positional if is_method else args.positional[1:], args.keywords)
+        other = dims.at(0, "other")
+        if other is not None and any(isinstance(case, Tensor) and case.roots for case in other.cases):
+            return value
         if row.returns != "values and indices" or not (dims.positional or dims.keywords):
             return value
         is_largest = row.name.rpartition(".")[2] in {"max", "min"}

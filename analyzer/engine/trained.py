@@ -43,6 +43,23 @@ def trained(node: ir.FunctionDef) -> frozenset[str]:
     return frozenset(_first(_calls(losses, assigned), assigned))
 
 
+@lru_cache(maxsize=2048)
+def feeds(node: ir.FunctionDef, name: str, others: frozenset[str]) -> bool:
+    """Whether all of the others that are called get what a call of a name gave: ``criterion(model(x), y)``."""
+    assigned: dict[str, list[ir.Expr]] = {}
+    given: dict[str, list[ir.Expr]] = {}
+    for each in walk(node.body, into_functions=False):
+        if isinstance(each, ir.Assign) and each.value is not None:
+            for target in each.targets:
+                for bound in target_names(target):
+                    assigned.setdefault(bound, []).append(each.value)
+        elif isinstance(each, ir.Call) and dotted(each.callee) in others:
+            given.setdefault(dotted(each.callee) or "", []).extend(arg.value for arg in each.args)
+    return bool(given) and all(
+        any(dotted(call.callee) == name for call in _calls(args, assigned)) for args in given.values()
+    )
+
+
 def _first(calls: Iterable[ir.Call], assigned: dict[str, list[ir.Expr]]) -> Iterator[str]:
     """What is called on something that no other call gave."""
     for call in calls:

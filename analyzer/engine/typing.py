@@ -91,13 +91,21 @@ def given_modules(value: Value) -> frozenset[ObjectId]:
     return frozenset(module for tag in tags if isinstance(tag, GivenModules) for module in tag.modules)
 
 
-@lru_cache(maxsize=8192)
 @lru_cache(maxsize=4096)
 def has_model(node: ir.FunctionDef) -> bool:
     """Whether another use tells which parameter of a function is the model: what else it calls may be a loss."""
-    return any(kind_by_use(node.uses.get(param.name, frozenset())) == "Module" for param in node.params)
+    return bool(models(node))
 
 
+@lru_cache(maxsize=4096)
+def models(node: ir.FunctionDef) -> frozenset[str]:
+    """The parameters of a function that other uses than a call tell to be modules."""
+    return frozenset(
+        param.name for param in node.params if kind_by_use(node.uses.get(param.name, frozenset())) == "Module"
+    )
+
+
+@lru_cache(maxsize=8192)
 def kind_by_use(uses: frozenset[str]) -> str | None:
     """The kind of object that is used so, if it is clear."""
     if "backward(…)" in uses and uses & _ACCELERATOR_USES:

@@ -34,6 +34,13 @@ MAX_HANDS = 3
 """How many times a value is followed from hand to hand."""
 
 
+def _no_data(case: Value) -> Value:
+    """What a generator gives and a backward pass starts from is no batch, but a loss."""
+    if isinstance(case, Tensor) and case.is_batch and case.is_opaque and not case.roots:
+        return replace(case, is_batch=False, graph="maybe")
+    return case
+
+
 class Uses(Machine):
     """Kinds by use."""
 
@@ -80,6 +87,7 @@ class Uses(Machine):
             trace = start(site, "`.backward()` is called on this: it carries a graph")
             if isinstance(case, Unknown):
                 return Tensor(graph, case.roots | {root}, case.via, trace=trace)
+            case = _no_data(case)
             if isinstance(case, Tensor) and case.graph == "maybe":
                 return replace(case, graph=graph, roots=case.roots | {root}, trace=trace)
             return case

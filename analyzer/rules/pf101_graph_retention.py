@@ -20,6 +20,7 @@ from analyzer.rules.entered import (
     is_volatile,
 )
 from analyzer.rules.iteration import extra_guards
+from analyzer.rules.meters import metered
 from analyzer.rules.short_stores import (
     is_counted_out,
     is_evaluated,
@@ -74,8 +75,8 @@ class GraphRetention(Rule):
 
     An error is what was seen whole: a network runs over data or between training steps, and no backward pass frees it.
     Where a convention bridges a gap (an argument gives batches, a criterion is one) it is a warning. It is a note where
-    the loop is over neither data nor training, where what is kept comes out of code that was not read, and in a
-    function that nothing in a tree of several files names.
+    the loop is over neither data nor training, where what is kept comes out of code that was not read or goes into an
+    ``AverageMeter`` that was not, and in a function that nothing in a tree of several files names.
 
     ## Fix safety
     ``.detach()`` is safe where what is kept is surely a tensor and no code that can be seen or not asks for its
@@ -118,6 +119,20 @@ class GraphRetention(Rule):
                 continue
             _report_store(program, report, store, carrier, freed, loops)
         _check_state(program, report)
+        _check_meters(program, report)
+
+
+def _check_meters(program: Program, report: Report) -> None:
+    """A loss goes into a meter, which was not read, with its graph."""
+    for event, freed in metered(program):
+        report(
+            event.site,
+            "A meter that adds up what it is given, as `AverageMeter` usually does, {will keep} a piece of the "
+            "autograd graph of every iteration. Give it `.item()` or `.detach()` of the loss.",
+            because=[freed.trace, event.loops[-1].trace, event.trace],
+            gaps=[Gap.CONVENTION],
+            severity=Severity.NOTE,
+        )
 
 
 def _is_only_now_and_then(program: Program, store: Store, freed: Backward | None) -> bool:
@@ -165,7 +180,8 @@ def _is_wanted(
     """Whether a graph that no backward pass in the loops frees is kept for one that follows, or is none."""
     if store.site in needed and is_evaluated(program, carrier):
         return True
-    if store.how in {"item", "average"} and not isinstance(store.into, int):
+    is_loose = store.how in {"item", "average"} or (store.how == "joined" and not is_evaluated(program, carrier))
+    if is_loose and not isinstance(store.into, int):
         return True  # a table that is filled, a state that goes on: what reads it may be a part of the same pass
     return _is_needed_later(program, store, carrier, loops) or is_entered_under(program, store.calls)
 
@@ -453,7 +469,7 @@ def _is_seen(program: Program, loop: Loop) -> bool:
 def _message(program: Program, store: Store, *, is_freed: bool) -> str:
     what = _WHATS.get(store.how, "this container")
     text = program.sources.text(Site(store.site.path, store.value_at))
-    of_what = "the tensor" if store.how == "item" else f"`{text}`"
+    of_what = "the tensor" if store.how in {"item", "joined"} else f"`{text}`"
     if is_freed:
         return (
             f"{what.capitalize()} {{does keep}} a piece of the autograd graph of every iteration: "
@@ -468,7 +484,7 @@ def _message(program: Program, store: Store, *, is_freed: bool) -> str:
 
 def _fix(program: Program, store: Store, carrier: Tensor | Unknown, gaps: list[Gap]) -> DraftFix | None:
     """``.detach()`` on what is stored."""
-    if not isinstance(store.value, Tensor) or store.how == "item":
+    if not isinstance(store.value, Tensor) or store.how in {"item", "joined"}:
         return None
     edits = (InsertAfter(store.value_at, ".detach()"),)
     sure = carrier.graph == "yes" and not carrier.is_opaque if isinstance(carrier, Tensor) else False

@@ -76,7 +76,8 @@ class MissingZeroGrad(Rule):
             nest, backward = _shared_loop(program, step)
             if backward is None or len(step.born_in) >= len(nest):
                 continue
-            if any(program.may_clear(clear, step) for clear in program.within(Clear, nest)):
+            clears = [clear for clear in program.within(Clear, nest) if program.may_clear(clear, step)]
+            if any(not _is_of_other(program, clear, step, nest) for clear in clears):
                 continue
             if _is_typed_by_use(program, step) and nest[-1].site in seen:
                 continue  # the same step, seen without its callers
@@ -88,9 +89,26 @@ class MissingZeroGrad(Rule):
                 because=[program.objects[step.optimizer].trace, nest[-1].trace, backward.trace, step.trace]
                 if step.optimizer is not None
                 else [nest[-1].trace, backward.trace, step.trace],
-                gaps=_gaps(program, step, nest),
+                gaps=[*_gaps(program, step, nest), *([Gap.CONVENTION] if clears else [])],
                 fix=_fix(program, step),
             )
+
+
+def _is_of_other(program: Program, clear: Clear, step: Step, nest: tuple[Loop, ...]) -> bool:
+    """Whether a reset is that of another optimizer, which applies another backward pass of the loop: of two that a
+    function is given, each holds its own parameters."""
+    if clear.optimizer is None or step.optimizer is None or clear.optimizer == step.optimizer or clear.modules:
+        return False
+    objects = program.objects
+    are_given = {objects[each].born for each in (clear.optimizer, step.optimizer)} == {"argument"}
+    others = [other for other in program.within(Step, nest) if other.optimizer == clear.optimizer]
+    mine, backwards = _last_before(step, program, nest), [_last_before(other, program, nest) for other in others]
+    return are_given and bool(others) and mine is not None and all(each not in (None, mine) for each in backwards)
+
+
+def _last_before(step: Step, program: Program, nest: tuple[Loop, ...]) -> int | None:
+    """When the last backward pass before a step was."""
+    return max((each.order for each in program.within(Backward, nest) if each.order < step.order), default=None)
 
 
 def _is_typed_by_use(program: Program, step: Step) -> bool:

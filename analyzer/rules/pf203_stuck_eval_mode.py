@@ -166,7 +166,7 @@ def _puts_to_sleep(timeline: Timeline, switch: Mode, forward: Forward) -> bool:
     if not any(each.grad == "no" and over_batches(each) for each in asleep) or not _is_open(timeline.program, switch):
         return False
     objects = timeline.program.objects
-    trained = {each.module for each in timeline.learning if each.depends != "no" and not each.modes}
+    trained = {each.module for each in timeline.learning if each.depends != "no" and not each.modes and not each.inputs}
     both = {objects[switch.module].born, objects[forward.module].born}
     return switch.module == forward.module or (trained == {forward.module} and both == {"argument"})
 

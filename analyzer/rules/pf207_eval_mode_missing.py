@@ -321,7 +321,8 @@ def _of_caller(timeline: Timeline, forward: Forward) -> Gap:
     the module does so."""
     program = timeline.program
     path = forward.site.path
-    if program.names_entry(forward, _EVAL_WORDS) or (forward.calls and forward.calls[0] in program.open_entries):
+    is_open = program.runs_under_unseen_base(forward) and not _evaluates_itself(timeline, forward)
+    if program.names_entry(forward, _EVAL_WORDS) or is_open:
         return Gap.UNSEEN
     own = program.own_entries if forward.calls and forward.calls[0] in program.own_entries else None
     is_minded = any(
@@ -329,6 +330,19 @@ def _of_caller(timeline: Timeline, forward: Forward) -> Gap:
         for event in (*timeline.modes, *timeline.steps)
     )
     return Gap.CONVENTION if is_minded else Gap.UNSEEN
+
+
+def _evaluates_itself(timeline: Timeline, forward: Forward) -> bool:
+    """Whether another method of a class whose base was not read calls `eval()`: the base leaves that to it."""
+    entries = timeline.program.open_entries
+    return any(
+        event.is_eval == "yes"
+        and event.site.path == forward.site.path
+        and event.calls[:1] != forward.calls[:1]
+        and event.calls[:1]
+        and event.calls[0] in entries
+        for event in timeline.modes
+    )
 
 
 def _is_test(program: Program, forward: Forward) -> bool:

@@ -16,6 +16,8 @@ from analyzer.rules.by_hand import is_handled, is_read_elsewhere, is_stored_by_h
 from analyzer.syntax import ir
 from analyzer.syntax.scope import dotted, walk
 
+_RUNS = re.compile(rb"\bbackward\(|\boptim\b|DataLoader|__main__")
+"""A file that trains, or is started, says itself what is moved."""
 _MOVED = re.compile(rb"cuda|\.to\(|device|lightning|accelerate|Trainer\b")
 _MOVES = re.compile(r"\.(?:to|cuda|cpu|float|half|double|type)\b")
 _TO_VARIABLE = re.compile(r"\)\.to\((?:device=)?[a-zA-Z_][\w.]*\)$")
@@ -99,7 +101,8 @@ def _gaps(program: Program, hidden: Unregistered) -> list[Gap]:
     if hidden.what != "buffer":
         return []
     source = program.project.read(hidden.site.path) or b""
-    return [Gap.CONVENTION if _MOVED.search(source) else Gap.UNSEEN]
+    is_moved = _MOVED.search(source) or not _RUNS.search(source)  # a file of networks leaves it to others to move them
+    return [Gap.CONVENTION if is_moved else Gap.UNSEEN]
 
 
 def _is_in_hand(program: Program, hidden: Unregistered) -> bool:

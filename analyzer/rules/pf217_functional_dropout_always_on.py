@@ -239,7 +239,8 @@ def _is_decided(event: Dropped, function: ir.FunctionDef) -> bool:
     params = {param.name for param in function.params} - {event.owner}
     nodes = tuple(walk(function.body, into_functions=True))
     calls = (node for node in nodes if isinstance(node, ir.Call) and node.at == event.site.at)
-    rates = {arg.value.id for node in calls for arg in node.args if isinstance(arg.value, ir.Name)}
+    given_to = (arg.value for node in calls for arg in node.args if arg.value.at == event.rate_at)
+    rates = {value.id for value in given_to if isinstance(value, ir.Name)}
     for node in nodes:
         given: Iterator[object] = iter(())
         if isinstance(node, ir.If) and _names(node.test) & params:

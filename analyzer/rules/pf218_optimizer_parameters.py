@@ -11,9 +11,10 @@ from analyzer.engine.optim_events import LayerReplaced, OptimizerMade, Parameter
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap, Site, start
 from analyzer.engine.values import MAX_ROOTS, ObjectId
+from analyzer.engine.words import words
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
-from analyzer.rules.iteration import extra_guards, in_one_iteration, nest_of
+from analyzer.rules.iteration import exclude, extra_guards, in_one_iteration, nest_of
 from analyzer.syntax import ir
 from analyzer.syntax.scope import dotted, walk
 
@@ -62,6 +63,8 @@ class OptimizerParameters(Rule):
             _replaced(program, report, made)
             if not program.is_cut:
                 _unreached(program, report, made)
+                if not report.drafts:
+                    _given_twice(program, report, made)
                 if not report.drafts:
                     _left_out(program, report, made)
                 if not report.drafts:
@@ -119,6 +122,47 @@ def _unreached(program: Program, report: Report, made: list[OptimizerMade]) -> N
         )
 
 
+def _given_twice(program: Program, report: Report, made: list[OptimizerMade]) -> None:
+    """Two optimizers that step in turn hold the same modules, and the backward pass before one of the steps goes
+    through a module that no optimizer holds: it was meant to be given to that one."""
+    if not all(_is_whole(program, event) for event in made) or any(program.of(ParametersAdded)):
+        return
+    held = frozenset(part for event in made for part in event.parts)
+    steps, passes = list(program.of(Step)), list(program.of(Backward))
+    for index, event in enumerate(made):
+        twin = next((each for each in made[:index] if each.modules == event.modules), None)
+        if twin is None or not event.modules or exclude(twin, event) or twin.loops != event.loops:
+            continue
+        mine, its = ([s for s in steps if s.optimizer == each.optimizer] for each in (event, twin))
+        pair = next(((a, b) for a in mine for b in its if in_one_iteration(program, a, b) and not exclude(a, b)), None)
+        if pair is None:
+            continue
+        near = [each for each in passes for step in pair if in_one_iteration(program, each, step)]
+        missed = next((each for each in program.of(Forward) if _is_missed(program, each, held, near)), None)
+        if missed is None:
+            continue
+        backward = next(each for each in near if missed.root in each.roots)
+        report(
+            event.site,
+            "This optimizer {does hold} the same parameters as another one that steps beside it, and no optimizer "
+            f"holds those of the network behind `{program.sources.text(missed.site)}`, which the backward pass goes "
+            "through: it is never trained.",
+            because=[twin.trace, program.objects[event.optimizer].trace, missed.trace, backward.trace],
+            gaps=[Gap.CONVENTION],
+        )
+        return
+
+
+def _is_missed(program: Program, forward: Forward, held: frozenset[ObjectId], near: list[Backward]) -> bool:
+    """Whether a network that no optimizer holds learns, as far as its own passes show."""
+    if forward.module is None or forward.parts & held or forward.module in program.followers or forward.is_dry:
+        return False
+    is_run = (forward.grad, forward.has_graph, forward.is_frozen) == ("yes", "yes", "no") and forward.is_eval != "yes"
+    is_made = program.objects[forward.module].born not in {"eval", "called"} and bool(forward.parts)
+    is_near = any(forward.root in each.roots and len(each.roots) < MAX_ROOTS for each in near)
+    return is_run and is_made and is_near and program.has_parameters(forward)
+
+
 def _is_opaque(forward: Forward, step: Step) -> bool:
     """Whether a network that the step updates runs, and what it gives was not followed: it may be what is trained."""
     return bool(forward.parts & step.modules) and forward.grad != "no" and forward.has_graph != "yes"
@@ -140,9 +184,12 @@ def _left_out(program: Program, report: Report, made: list[OptimizerMade]) -> No
     seen: set[ObjectId] = set()
     for forward in program.of(Forward):
         module = forward.module
-        if module is None or module in seen or not _is_trainable(program, forward) or forward.parts & (held | handed):
+        if module is None or module in seen or module in program.followers or forward.parts & (held | handed):
             continue
-        if module in program.followers or any(_is_twin(program, module, other) for other in held):
+        is_sibling = _is_sibling(program, forward, held)
+        if not is_sibling and not _is_trainable(program, forward):
+            continue
+        if not is_sibling and any(_is_twin(program, module, other) for other in held):
             continue
         backward = next((each for each in passes if forward.root in each.roots and each.order > forward.order), None)
         after = [s for s in steps if backward and in_one_iteration(program, s, backward) and s.order > backward.order]
@@ -160,6 +207,21 @@ def _left_out(program: Program, report: Report, made: list[OptimizerMade]) -> No
             gaps=[Gap.UNSEEN if _gets_weights(program) else Gap.CONVENTION],
             severity=Severity.NOTE,
         )
+
+
+def _is_sibling(program: Program, forward: Forward, held: frozenset[ObjectId]) -> bool:
+    """Whether a network was made as one that is trained was, by a class that was not read, and learns beside it: of two
+    generators, the other one."""
+    assert forward.module is not None
+    is_run = (forward.grad, forward.has_graph, forward.is_frozen) == ("yes", "yes", "no") and forward.is_eval != "yes"
+    maker = _maker(program, forward.module)
+    return is_run and bool(forward.parts) and maker != "" and any(_maker(program, other) == maker for other in held)
+
+
+def _maker(program: Program, module: ObjectId) -> str:
+    site = program.made_by.get(module)
+    node = words(program).node(site) if site is not None and program.objects[module].born == "unseen" else None
+    return (dotted(node.callee) or "") if isinstance(node, ir.Call) else ""
 
 
 def _parts_left_out(program: Program, report: Report, made: list[OptimizerMade]) -> None:

@@ -267,16 +267,18 @@ def _is_stored(node: object) -> bool:
 
 def _in_order(known: Loading, made: LoaderMade) -> Trace | None:
     """What keeps the order: a sequential sampler, or nothing that shuffles."""
-    sampler = sampler_of(known.program, made)
+    sampler, shuffle = sampler_of(known.program, made), made.argument("shuffle")
+    is_plain = shuffle is None or is_const(shuffle, False, None)
     if sampler is not None and not is_absent(sampler):
-        return _sequential(known, sampler)
-    shuffle = made.argument("shuffle")
-    return made.trace if shuffle is None or is_const(shuffle, False, None) else None
+        return _sequential(known, sampler, is_plain)
+    return made.trace if is_plain else None
 
 
-def _sequential(known: Loading, sampler: Value) -> Trace | None:
+def _sequential(known: Loading, sampler: Value, is_plain: bool) -> Trace | None:
+    """`is_plain`: where there is no sampler (``None if rank == -1 else …``), nothing else shuffles."""
     refs = [case for case in sampler.cases if isinstance(case, Ref)]
-    if len(refs) != len(sampler.cases):
+    others = [case for case in sampler.cases if not isinstance(case, Ref)]
+    if not refs or not all(is_plain and is_absent(case) for case in others):
         return None
     objects = [known.program.objects[case.obj] for case in refs]
     if all(obj.name in DISTRIBUTED_SAMPLERS for obj in objects):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from analyzer.engine.data_events import DeviceChosen, Distributed, GpuUsed, Read, Restored
-from analyzer.engine.events import Event
+from analyzer.engine.events import Event, Step
 from analyzer.engine.loading import guarded_by_rank, is_absent, loading
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap, Site
@@ -54,14 +54,14 @@ class CheckpointMapLocation(Rule):
     ```
 
     ## When it stays quiet
-    With any ``map_location``; for data that is no checkpoint; where the program uses one written-down device or needs
-    a GPU whatever it asks; where the same run saved the file, or the files of the tree save only what was moved to the
-    CPU; in a branch that asked for the device first. Weights that somebody else has published are a possibility: nobody
-    sees from which device they were saved. A note for weights without an optimizer, which are often read where they
-    were saved, and in a process group without a wrapped model, or one that is wrapped only where an option says so that
-    is off by default; also where only the number of the GPU is chosen, where the tree has kernels for CUDA, or where
-    none of its files saves anything; where the caller gives the device, or nothing in the tree calls the function that
-    restores.
+    With any ``map_location``; for data that is no checkpoint; where the program uses one written-down device or needs a
+    GPU whatever it asks, unless it resumes a run (a note); where the same run saved the file, or the files of the tree
+    save only what was moved to the CPU; in a branch that asked for the device first. Weights that somebody else has
+    published are a possibility: nobody sees from which device they were saved. A note for weights without an optimizer,
+    which are often read where they were saved, and in a process group without a wrapped model, or one that is wrapped
+    only where an option says so that is off by default; also where only the number of the GPU is chosen, where the tree
+    has kernels for CUDA, or where none of its files saves anything; where the caller gives the device, or nothing in
+    the tree calls the function that restores.
 
     ## Fix safety
     Unsafe: ``map_location="cpu"`` is right for ``load_state_dict``, which copies to where the parameters are; a whole
@@ -81,14 +81,34 @@ class CheckpointMapLocation(Rule):
         many = _several_processes(program, reads)
         choices = [event for event in program.of(DeviceChosen) if _is_choice(program, event)]
         why = many or min(choices, key=lambda event: (event.is_callers, _is_index(program, event)), default=None)
-        if many is None and _needs_gpu(program):
-            return
         found = _onto_old_device(program, reads, is_distributed=many is not None)
+        if many is None and _needs_gpu(program):
+            _report_resumed(program, report, found)
+            return
         for together in found.values():
             if why is None and not any(_is_callers(program, read) for read, _ in together):
                 continue
             if not are_saved_from_host(program, but_optimizers=not _resumes(program, together)):
                 _report(program, report, why, together)
+
+
+def _report_resumed(program: Program, report: Report, found: dict[Site, list[tuple[Read, Restored]]]) -> None:
+    """A run on a GPU is resumed: what is read lies there beside what it is copied into."""
+    trains = any(program.of(Step))
+    for together in found.values():
+        is_own = _resumes(program, together) or (trains and not all(is_published(program, *each) for each in together))
+        if not is_own or _is_foreign(program):
+            continue
+        together.sort(key=lambda pair: pair[0].site)
+        read, use = together[0]
+        report(
+            read.site,
+            "This checkpoint {is} read onto the GPU that saved it, beside what it is copied into: for a while all of "
+            'it is there twice, and with fewer GPUs it fails. Read it with `map_location="cpu"`.',
+            because=[read.trace, use.trace],
+            gaps=[Gap.CONVENTION],
+            severity=Severity.NOTE,
+        )
 
 
 def _onto_old_device(

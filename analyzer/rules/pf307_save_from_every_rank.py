@@ -13,6 +13,7 @@ from analyzer.engine.trace import Gap, Site
 from analyzer.engine.words import spelled, words
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
+from analyzer.rules.iteration import extra_guards
 from analyzer.rules.offered import is_offered
 from analyzer.syntax import ir
 from analyzer.syntax.scope import target_names, walk
@@ -79,9 +80,9 @@ class SaveFromEveryRank(Rule):
             return
         seen: set[Site | None] = set()
         for event in saved:
-            if event.function in seen or _is_by_rank(program, event):
+            if event.function in seen or _is_by_rank(program, event) or _is_in_memory(program, event):
                 continue
-            if any(_may_choose(program, guard) for guard in event.guards):
+            if any(_may_choose(program, guard) for guard in extra_guards(event, wrap)):
                 continue
             seen.add(event.function)
             report(
@@ -101,6 +102,13 @@ class SaveFromEveryRank(Rule):
 def _is_open(program: Program, event: Saved) -> bool:
     """Whether the name of the file is put together with an argument whose value nobody has seen."""
     return event.file_at is not None and origins(program).is_open(Site(event.site.path, event.file_at))
+
+
+def _is_in_memory(program: Program, event: Saved) -> bool:
+    """``buffer = io.BytesIO()``: nothing is written to a disk."""
+    return (
+        event.file_at is not None and "BytesIO()" in origins(program).of(Site(event.site.path, event.file_at)).split()
+    )
 
 
 def _cached(program: Program, event: Saved) -> list[Gap]:

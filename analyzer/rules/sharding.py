@@ -16,6 +16,8 @@ from analyzer.engine.program import Program
 from analyzer.engine.trace import Site
 from analyzer.engine.values import Ref, Tensor, Value
 from analyzer.engine.words import words
+from analyzer.syntax import ir
+from analyzer.syntax.scope import target_names, walk
 
 _WHOLE = tuple(
     f"torch.utils.data.{module}{name}"
@@ -63,7 +65,26 @@ def is_sequential(program: Program, sampler: Value | None) -> bool:
 def _may_get_one(program: Program, site: Site) -> bool:
     """Whether the call names a sampler that was None where it was read, and may be one in another run."""
     said = words(program).of(site).split()
-    return "sampler=" in said and said[said.index("sampler=") + 1 :][:1] != ["None"]
+    named = said[said.index("sampler=") + 1 :][:1] if "sampler=" in said else ["None"]
+    return named != ["None"] and not _is_never_one(program, site, named[0])
+
+
+def _is_never_one(program: Program, site: Site, name: str) -> bool:
+    """Whether all that the function gives a variable of its own is None: ``sampler, shuffle = None, True``."""
+    function = program.function_around(site)
+    if function is None or name in {param.name for param in function.params}:
+        return False
+    given: list[ir.Expr | None] = []
+    for node in walk(function.body, False):
+        if isinstance(node, ir.Assign):
+            for target in node.targets:
+                if isinstance(target, ir.Name) and target.id == name:
+                    given.append(node.value)
+                elif isinstance(target, ir.Display) and name in target_names(target):
+                    items = node.value.items if isinstance(node.value, ir.Display) else ()
+                    pairs = zip(target.items, items, strict=False)
+                    given += [value for each, value in pairs if isinstance(each, ir.Name) and each.id == name] or [None]
+    return bool(given) and all(isinstance(each, ir.Constant) and each.value is None for each in given)
 
 
 def _knows_no_rank(program: Program, sampler: Value | None, site: Site) -> bool:

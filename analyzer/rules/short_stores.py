@@ -200,7 +200,7 @@ def starts_over(program: Program, store: Store) -> bool:
 def is_overwritten(program: Program, store: Store, loops: tuple[Loop, ...]) -> bool:
     """Whether an item stands under a key that comes again: the next iteration puts another in its place. A key is new
     in every iteration if it counts, or is of the data; a key out of a loop of its own (the names of losses) is not."""
-    if store.how not in {"item", "update"} or _adds_up(program, store):
+    if store.how not in {"item", "joined", "update"} or _adds_up(program, store):
         return False
     node = words(program).node(Site(store.site.path, store.value_at))
     keys = [key for key, _ in node.items if key is not None] if isinstance(node, ir.DictDisplay) else [node]

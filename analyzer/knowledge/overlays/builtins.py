@@ -12,7 +12,8 @@ from analyzer.engine.machine import Args, unseen
 from analyzer.engine.measures import UNITS, Drawn, number_of
 from analyzer.engine.operations import LENGTHS
 from analyzer.engine.state import State
-from analyzer.engine.trace import start
+from analyzer.engine.trace import Gap, start
+from analyzer.engine.typing import is_blank, is_only_listed
 from analyzer.engine.values import (
     Const,
     Counting,
@@ -29,6 +30,7 @@ from analyzer.engine.values import (
     union,
 )
 from analyzer.syntax import ir
+from analyzer.syntax.scope import dotted
 
 Function = Callable[[Calls, Args, int, State], Value]
 Method = Callable[[Calls, Ref, Args, int, State], Value]
@@ -43,7 +45,11 @@ def _first(args: Args) -> Value:
 
 
 def _range(machine: Calls, args: Args, at: int, state: State) -> Value:
-    bound = args.at(1) or args.at(0)
+    bound, node, begin = args.at(1) or args.at(0), args.node(1), args.at(0)
+    if isinstance(node, ir.Operation) and node.op == "+" and isinstance(begin, Const) and begin.value == 1:
+        counted, one = (node.left, node.right) if isinstance(node.right, ir.Constant) else (node.right, node.left)
+        if isinstance(one, ir.Constant) and one.value == 1 and isinstance(counted, (ir.Name, ir.Attribute)):
+            bound = machine.evaluate(counted, state)  # ``range(1, n + 1)`` counts to `n`
     return Counting(Scalar("range"), bound=bound)
 
 
@@ -98,9 +104,23 @@ def _len(machine: Calls, args: Args, at: int, state: State) -> Value:
         units = {_counted(machine, engine.Method(case, node.attr)) for case in owner.cases if _may_load(machine, case)}
     else:
         units = {_counted(machine, case) for case in _first(args).cases}
-    unit = units.pop() if len(units) == 1 else None
+    unit, gap = units.pop() if len(units) == 1 else None, None
+    name = dotted(node) if node is not None else None
+    if unit is None and name is not None and all(map(_is_unread, _first(args).cases)) and _is_drawn(machine, name):
+        unit, gap = "batches", Gap.CONVENTION  # of what was not read, and is looped over here
     note = {"samples": "the number of samples", "batches": "the number of batches", "size": "the size of a batch"}
-    return Scalar(unit or "length", trace=start(machine.site(at), note.get(unit or "", "a length")))
+    return Scalar(unit or "length", trace=start(machine.site(at), note.get(unit or "", "a length"), gap))
+
+
+def _is_drawn(machine: Calls, name: str) -> bool:
+    """Whether a loop goes over what a name stands for, and not only the columns of a list are taken out of it."""
+    function = machine.frame.node
+    is_listed = isinstance(function, ir.FunctionDef) and is_only_listed(function, name)
+    return "for" in machine.uses_of(name) and not is_listed
+
+
+def _is_unread(case: Value) -> bool:
+    return is_blank(case.receiver if isinstance(case, engine.Method) else case)
 
 
 def _counted(machine: Calls, case: Value) -> str | None:
