@@ -62,9 +62,32 @@ _TOKEN = re.compile(
 _IN_FSTRING = re.compile(
     rb"(?P<open>[{(\[])|(?P<close>[)\]}])|(?P<deeper>[-+*/%@&|^~<>.]|\b(?:not|and|or|if|lambda)\b)"
 )
-_STARTS_STATEMENT = re.compile(
+_KEYWORD = (
     rb"(?:class|def|import|return|while|with|try|raise|pass|break|continue|global|nonlocal|assert|del|except|finally)\b"
 )
+_STARTS_STATEMENT = re.compile(_KEYWORD)
+_LONG_FSTRINGS = (
+    re.compile(rb"'''(?:(?<=[fFtT]''')|(?<=[fFtT][rR]'''))"),
+    re.compile(rb'"""(?:(?<=[fFtT]""")|(?<=[fFtT][rR]"""))'),
+)
+_PATTERN = re.compile(rb"\n *case\b")
+_TEXT = re.compile(
+    rb"""
+      '''[^'\\]*(?:(?:\\.|'(?!''))[^'\\]*)*(?:'''|\Z)
+    | \"\"\"[^"\\]*(?:(?:\\.|"(?!""))[^"\\]*)*(?:\"\"\"|\Z)
+    | '(?:(?<=[fFtT]')|(?<=[fFtT][rR]'))(?P<one>[^'\\\n]*(?:\\.[^'\\\n]*)*)'?
+    | "(?:(?<=[fFtT]")|(?<=[fFtT][rR]"))(?P<two>[^"\\\n]*(?:\\.[^"\\\n]*)*)"?
+    | '[^'\\\n]*(?:\\.[^'\\\n]*)*'?
+    | "[^"\\\n]*(?:\\.[^"\\\n]*)*"?
+    | \#[^\n]*
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+"""Texts and comments; of texts with code in them, the code is kept."""
+_INDENT = re.compile(rb"\n +")
+_BEGINS = re.compile(rb"\n(?<!\\\n) *" + _KEYWORD)
+_NAMED = re.compile(rb"\b(?:not|and|or|in|is|if|for|lambda|await|yield)\b")
+_NOT_COUNTED = bytes(sorted({*range(256)} - {*b'\0([{.-+*/%@&|^~<>=!:"'}))
 _ELIF = re.compile(rb"elif\b")
 _CASE = re.compile(rb"case\b")
 _ELSE = re.compile(rb"else\b|#|$")
@@ -82,7 +105,10 @@ def too_deep(source: bytes) -> str | None:
         text = decode(source)
     except ValueError as error:
         return str(error)
-    scan = _Scan(text.encode("utf-8", "surrogatepass"))
+    encoded = text.encode("utf-8", "surrogatepass")
+    if _is_surely_flat(encoded):
+        return None
+    scan = _Scan(encoded)
     scan.run()
     if scan.deepest <= MAX_DEPTH:
         return None if scan.cost <= MAX_PARSE_COST else "so many nested brackets that parsing would take minutes"
@@ -146,6 +172,20 @@ def recursion_room() -> Iterator[None]:
         yield
     finally:
         sys.setrecursionlimit(before)
+
+
+def _is_surely_flat(source: bytes) -> bool:
+    """Whether even a rough count, which no loop in Python makes, is below the limits: so it is for most files. Between
+    two words that begin statements, each token that the scan counts adds one at most to its depth."""
+    if any(byte in source for byte in (b"\0", b"\r", b"\t", b"\f")) or _PATTERN.search(source) is not None:
+        return False
+    if any(long.search(source) is not None for long in _LONG_FSTRINGS):
+        return False
+    text = _TEXT.sub(rb'\g<one>\g<two>"', source)
+    num_blocks = max(map(len, _INDENT.findall(text)), default=0) + text.count(b"elif")
+    pieces = _NAMED.sub(b"~", _BEGINS.sub(b"\0", text)).translate(None, _NOT_COUNTED).split(b"\0")
+    sizes = [*map(len, pieces)]
+    return max(sizes) + num_blocks <= MAX_DEPTH and sum(size * size for size in sizes) <= MAX_PARSE_COST
 
 
 _Level = tuple[int, int, int]

@@ -28,8 +28,7 @@ def analyze_each(
             sources.make_room()
             sources.project.journal.clear()
             sources.project.journal.reads.add(path)
-            run = Run(tree, _Noted(shown_in, sources.project.journal), rules)
-            run.sources = sources
+            run = Run(sources, _Noted(shown_in, sources.project.journal), rules)
             run.all([path])
             report = finish(tree, (path,), options, verified(run, tree, options.min_confidence), _notes(run, path))
             notes = (*tree.notes([path]), *report.skipped)

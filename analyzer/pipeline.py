@@ -7,9 +7,10 @@ import sys
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import lru_cache
 from typing import TypeVar
 
-from analyzer import catalogue, screen, suppress, unit_tests
+from analyzer import catalogue, extensions, screen, suppress, unit_tests
 from analyzer.api import Files, Options
 from analyzer.engine.program import Program
 from analyzer.engine.sources import Renumbered, Sources
@@ -21,6 +22,7 @@ from analyzer.fixes.verify import verify
 from analyzer.knowledge.schema import knowledge
 from analyzer.notebooks.files import NotebookFiles
 from analyzer.project import Project
+from analyzer.quiet import is_quiet
 from analyzer.rules.base import Draft, Rule
 from analyzer.rules.base import Report as RuleReport
 
@@ -37,7 +39,8 @@ def analyze(files: Files, targets: Sequence[str], options: Options) -> Report:
 
 def _examined(files: Files, targets: Sequence[str], options: Options) -> tuple[list[Finding], tuple[Skipped, ...]]:
     """A function of its own, so that trees and states are gone before the garbage collector may look at them."""
-    run = Run(files, frozenset(targets), [rule for rule in catalogue.rules() if wanted(rule, options)])
+    rules = [rule for rule in catalogue.rules() if wanted(rule, options)]
+    run = Run(Sources(Project(files)), frozenset(targets), rules)
     run.all(targets)
     return verified(run, files, options.min_confidence), run.notes(targets)
 
@@ -45,8 +48,8 @@ def _examined(files: Files, targets: Sequence[str], options: Options) -> tuple[l
 class Run:
     """One analysis of some targets: the findings, and which entry file showed those of a path."""
 
-    def __init__(self, files: Files, shown: Container[str], rules: Sequence[type[Rule]]) -> None:
-        self.sources = Sources(Project(files))
+    def __init__(self, sources: Sources, shown: Container[str], rules: Sequence[type[Rule]]) -> None:
+        self.sources = sources
         self.shown = shown
         """The files whose findings are wanted."""
         self.rules = rules
@@ -155,7 +158,15 @@ def analyze_one(
     if source is not None and not screen.may_matter(source):
         sources.unit_if_cheap(path, source)
         return
+    if source is not None and not _is_extended() and is_quiet(source, sources.unit(path)):
+        return
     yield from seen_again(lambda: list(located(_drafts(sources, path, rules, shown, skipped), sources)))
+
+
+@lru_cache(maxsize=1)
+def _is_extended() -> bool:
+    """Whether rules or tables of other packages may want what ours do not."""
+    return extensions.is_any()
 
 
 def drafted(

@@ -16,8 +16,8 @@ _IMPORT = re.compile(
 )
 _JOINED = re.compile(rb"\\\r?\n")
 _WORD = re.compile(rb"\w+")
-MAX_WORDS = 500_000
-"""Kept from one target to the next; each takes a hundred bytes."""
+MAX_WORDS = 2_000_000
+"""Kept from one target to the next: each of a file takes eight bytes, and what it is, once for all files, a hundred."""
 _COMMENT = re.compile(rb"#[^\r\n]*")
 _IMPORT_LINE = re.compile(rb"[ \t]*(?:from|import)\b")
 
@@ -31,9 +31,11 @@ class Project:
         """The questions that anything was asked since somebody last looked: what a result depends on."""
         self._paths = frozenset(files.paths())
         self._python = sorted(path for path in self._paths if path.endswith((".py", ".ipynb")))
-        self._words: dict[str, frozenset[bytes]] = {}
+        self._by_word: dict[re.Pattern[bytes], dict[bytes, list[str]]] = {}
+        """The files in which a pattern matches, by the words in them."""
+        self._others: frozenset[str] = frozenset()
+        """The files that are other than when the words were noted."""
         self._num_words = 0
-        self._matching: dict[re.Pattern[bytes], list[str]] = {}
         self._on_import_lines: dict[bytes, list[str]] | None = None
         self._resolved: dict[tuple[str, str, int], str | None] = {}
         self._changed: str | None = None
@@ -43,11 +45,7 @@ class Project:
         changed: Project = object.__new__(Project)
         changed.files, changed.journal, changed._changed = files, self.journal, path
         changed._paths, changed._python, changed._num_words = self._paths, self._python, 0
-        changed._words = {known: words for known, words in self._words.items() if known != path}
-        changed._matching = {}
-        for also, matching in self._matching.items():
-            has_match = also.search(files.read(path) or b"") is not None
-            changed._matching[also] = sorted({*matching, path} if has_match else {*matching} - {path})
+        changed._by_word, changed._others = dict(self._by_word), self._others | {path}
         changed._on_import_lines, changed._resolved = self._on_import_lines, self._resolved
         return changed
 
@@ -55,7 +53,7 @@ class Project:
         """Forget the words of files where they are many."""
         if self._num_words > MAX_WORDS:
             self._num_words = 0
-            self._words.clear()
+            self._by_word.clear()
 
     @contextmanager
     def noting(self) -> Iterator[Journal]:
@@ -88,13 +86,31 @@ class Project:
     def _naming(self, name: str, but: str, also: re.Pattern[bytes] | None) -> Iterator[str]:
         word = name.encode()
         if also is None:
-            found = [path for path in self._python if word in (self.files.read(path) or b"")]
-        elif also in self._matching:
-            found = self._matching[also]
+            spoken = re.compile(rb"\b%s\b" % re.escape(word))
+            found = [path for path in self._python if spoken.search(self.files.read(path) or b"")]
         else:
-            found = [path for path in self._python if also.search(self.files.read(path) or b"")]
-            self._matching[also] = found
-        return (path for path in found if path != but and word in self._words_of(path))
+            found = self._with_word(word, also)
+        return (path for path in found if path != but)
+
+    def _with_word(self, word: bytes, also: re.Pattern[bytes]) -> list[str]:
+        """The files that hold a word and a match of a pattern. The words of those with a match are noted once: asked of
+        each file in turn for each name, this would take time with the square of their number."""
+        known, others = self._by_word.get(also), self._others
+        if known is None:
+            known = self._by_word[also] = {}
+            for path in self._python:
+                source = self.files.read(path) or b""
+                if path not in others and also.search(source) is not None:
+                    words = set(_WORD.findall(source))
+                    self._num_words += len(words)
+                    for each in words:
+                        known.setdefault(each, []).append(path)
+        found = [path for path in known.get(word, ()) if path not in others]
+        for path in others & self._paths:
+            source = self.files.read(path) or b""
+            if also.search(source) is not None and word in _WORD.findall(source):
+                found.append(path)
+        return sorted(found) if others else found
 
     def importers(self, name: str, path: str) -> Iterator[str]:
         """The other files that import `path` with `name` as a word on a line of an import. The tree is read once for
@@ -112,13 +128,6 @@ class Project:
         if changed not in (None, path) and word in _words_on_import_lines(self.files.read(changed) or b""):
             found.append(changed)
         return (each for each in found if self._imports(each, path))
-
-    def _words_of(self, path: str) -> frozenset[bytes]:
-        known = self._words.get(path)
-        if known is None:
-            known = self._words[path] = frozenset(_WORD.findall(self.files.read(path) or b""))
-            self._num_words += len(known)
-        return known
 
     def imports(self, path: str, other: str) -> bool:
         """Whether one file of the tree imports another."""

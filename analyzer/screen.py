@@ -43,4 +43,9 @@ def may_matter(source: bytes) -> bool:
     Files reached by imports of one that does are read anyway."""
     if _ANY.search(source) is None:
         return False
-    return b"__main__" in source or _ANY.search(_SAID.sub(b"", source)) is not None
+    return b"__main__" in source or _ANY.search(without_remarks(source)) is not None
+
+
+def without_remarks(source: bytes) -> bytes:
+    """A file without its comments and texts of several lines."""
+    return _SAID.sub(b"", source)

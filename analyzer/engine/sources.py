@@ -41,8 +41,8 @@ class Sources:
         self.called: dict[str, tuple[frozenset[str], Journal]] = {}
         """What each file calls through its imports, once somebody asked, and what was asked to find that out."""
         self._by_libcst: set[str] = set()
-        self._held = 0
-        """The length of all files read so far."""
+        self._recent: dict[str, int] = {}
+        """The length of the files that were read, those that were asked for last at the end."""
 
     def with_changed(self, project: Project, path: str) -> Sources:
         """The same tree with one file changed: the other files are not read again."""
@@ -55,16 +55,17 @@ class Sources:
         return changed
 
     def make_room(self) -> None:
-        """Forget what was read where it is much: between two targets, for one is seen as a whole. What is needed again
-        is read again, and says the same."""
+        """Forget what was asked for longest ago where it is much: between two targets, for one is seen as a whole. What
+        is needed again is read again, and says the same."""
         self.project.make_room()
-        if self._held < MAX_HELD_BYTES:
-            return
-        self._held = 0
-        for known in (self.units, self.skipped, self._trees, self._known_places, self.called):
-            known.clear()
-        self._agreed.clear()
-        self._by_libcst.clear()
+        held = sum(self._recent.values())
+        while held > MAX_HELD_BYTES:
+            path = next(iter(self._recent))
+            held -= self._recent.pop(path)
+            for known in (self.units, self.skipped, self._trees, self._known_places, self.called):
+                known.pop(path, None)
+            self._agreed.discard(path)
+            self._by_libcst.discard(path)
 
     def unit(self, path: str) -> ir.Unit | None:
         """The IR of a file; None, with a note, where it cannot be read."""
@@ -72,6 +73,7 @@ class Sources:
         if path not in self.units:
             self.units[path] = None
             self.units[path] = self._lowered(path)
+        self._recent[path] = self._recent.pop(path, 0)
         return self.units[path]
 
     def unit_if_cheap(self, path: str, source: bytes) -> None:
@@ -142,7 +144,7 @@ class Sources:
         if source is None:
             self.skipped[path] = Skipped(path, "cannot be read")
             return None
-        self._held += len(source)
+        self._recent[path] = len(source)
         if reason := too_deep(source):
             self.skipped[path] = Skipped(path, reason)
             return None

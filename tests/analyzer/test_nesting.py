@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import random
 import subprocess
 import sys
 
 import pytest
 
+from analyzer import nesting
 from analyzer.nesting import MAX_DEPTH, MAX_FILE_BYTES, MAX_PATTERN_HEIGHT, decode, too_deep
 from tests.analyzer.shapes import SHAPES
 
@@ -114,3 +116,26 @@ def test_text_that_cannot_be_read_says_why(source: bytes, expected: str) -> None
 
 def test_decode_honours_the_cookie() -> None:
     assert decode(b"# coding: latin-1\n'\xe9'\n") == "# coding: latin-1\n'é'\n"
+
+
+_PIECES = (
+    "(", ")", "[", "]", "{", "}", ", ", "; ", ".a", " + ", " == ", " not ", " in ", " if ", " for ", "lambda: ", "x",
+    "1", "\n", "\n    ", "\n        ", "\\\n", "'s'", '"t"', "f'{a.b}'", 'rf"{(c)}"', "'it\\'s'", "'''x\ny'''", "# (\n",
+    "'", '"', "=", ":=", "\nreturn ", "\n  def f():\n", "\nif x:\n  ", "\nelif y:\n  ", "\nelse:\n  ", "import ",
+)  # fmt: skip
+
+
+def test_the_rough_count_never_calls_flat_what_the_scan_finds_deep(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At a limit that small texts reach."""
+    monkeypatch.setattr(nesting, "MAX_DEPTH", 9)
+    monkeypatch.setattr(nesting, "MAX_PARSE_COST", 60)
+    chance, flat, deep = random.Random(5), 0, 0
+    for _ in range(4_000):
+        source = "".join(chance.choices(_PIECES, k=chance.randint(1, 60))).encode()
+        scan = nesting._Scan(source)
+        scan.run()
+        is_deep = scan.deepest > 9 or scan.cost > 60
+        is_flat = nesting._is_surely_flat(source)
+        assert not (is_flat and is_deep), source
+        flat, deep = flat + is_flat, deep + is_deep
+    assert min(flat, deep) > 100
