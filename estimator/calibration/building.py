@@ -172,11 +172,12 @@ def _detector(model: Any) -> Any:
 def _transformers(spec: Spec, size: tuple[int, ...]) -> tuple[Any, Any, bool]:
     import transformers
 
-    given = {key: value for key, value in spec.given.items() if key not in ("frozen", "sized", "config")}
+    given = {key: value for key, value in spec.given.items() if key not in ("frozen", "sized", "config", "has_no_sdpa")}
     if sized := spec.given.get("sized"):
         given[sized] = size[-1]
     config = getattr(transformers, spec.given["config"])(**given)
-    config._attn_implementation = "sdpa"
+    if not spec.given.get("has_no_sdpa"):
+        config._attn_implementation = "sdpa"
     model = getattr(transformers, spec.make)._from_config(config)
     return model, transformers, bool(sized)
 
@@ -184,7 +185,8 @@ def _transformers(spec: Spec, size: tuple[int, ...]) -> tuple[Any, Any, bool]:
 def _ultralytics(spec: Spec, size: tuple[int, ...]) -> tuple[Any, Any, bool]:
     import ultralytics
 
-    model = ultralytics.YOLO(spec.make, verbose=False).model
+    is_transformer = spec.make.startswith("rtdetr")
+    model = (ultralytics.RTDETR(spec.make) if is_transformer else ultralytics.YOLO(spec.make, verbose=False)).model
 
     class Read(torch.nn.Module):  # type: ignore[misc] # torch is not installed where types are checked
         def __init__(self) -> None:

@@ -15,13 +15,15 @@ from dataclasses import dataclass, field
 
 @dataclass(eq=False, slots=True)
 class Map:
-    """A feature map of one image: channels x height x width. `is_kept`: some backward already needs it."""
+    """A feature map of one image: channels x height x width. `is_kept`: some backward already needs it. `is_wide`: it
+    is fp32 under autocast."""
 
     channels: int
     height: int
     width: int
     is_kept: bool = False
     is_operand: bool = False
+    is_wide: bool = False
 
     @property
     def elements(self) -> int:
@@ -80,6 +82,7 @@ class Tape:
         if self.is_recording and not given.is_kept:
             given.is_kept = True
             self.kept += given.elements
+            self.wide += given.elements if given.is_wide else 0
         return given
 
     def made(self, channels: int, height: int, width: int) -> Map:
@@ -101,7 +104,14 @@ class Tape:
         return self.made(channels, -(-given.height // stride), -(-given.width // stride))
 
     def operand(self, given: Map) -> None:
-        """`given` meets a trained weight."""
+        """`given` meets a trained weight. Of an fp32 map each reader makes a 16-bit copy of its own under autocast,
+        which caches those of weights alone, and keeps that."""
+        if self.is_recording and given.is_wide:
+            if given.is_kept:
+                self.wide += given.elements
+            else:
+                given.is_kept = True
+                self.kept += given.elements
         self.keep(given)
         if self.is_recording and not given.is_operand:
             given.is_operand = True
@@ -109,15 +119,18 @@ class Tape:
 
     def norm(self, given: Map, kind: str = "batch") -> Map:
         """``batch``, ``group`` and ``layer`` keep their input. ``affine`` (frozen statistics and weights, written as a
-        product with a constant) keeps nothing."""
+        product with a constant) keeps nothing; ``affine-wide`` makes fp32 of it under autocast, for its constants are
+        (torchvision's FrozenBatchNorm2d; detectron2's casts them)."""
         if kind == "none":
             return given
-        self.weigh(2 * given.channels if kind != "affine" else 0)
-        if kind != "affine":
+        self.weigh(2 * given.channels if not kind.startswith("affine") else 0)
+        if not kind.startswith("affine"):
             if self.is_recording and not given.is_kept and kind in ("layer", "group"):
                 self.wide += given.elements
             self.keep(given)
-        return self.like(given)
+        made = self.like(given)
+        made.is_wide = kind == "affine-wide"
+        return made
 
     def activation(self, given: Map, kind: str = "relu") -> Map:
         """ReLU in place keeps its result, which is its argument's storage; SiLU, GELU and the like their input."""

@@ -18,7 +18,8 @@ EXACT = {
     "resnet18": 11_689_512, "resnet50": 25_557_032, "resnet152": 60_192_808, "resnext50_32x4d": 25_028_904,
     "wide_resnet50_2": 68_883_240, "vgg16": 138_357_544, "vgg16_bn": 138_365_992, "mobilenet_v2": 3_504_872,
     "efficientnet_b0": 5_288_548, "efficientnet_b3": 12_233_232, "convnext_tiny": 28_589_128,
-    "densenet121": 7_978_856, "regnet_x_800mf": 7_259_656, "regnet_x_3_2gf": 15_296_552,
+    "densenet121": 7_978_856,
+    "timm/resnet50d.ra2_in1k": 25_576_264, "regnet_x_800mf": 7_259_656, "regnet_x_3_2gf": 15_296_552,
 }  # fmt: skip
 NEAR = {
     "fasterrcnn_resnet50_fpn": 41_755_286, "maskrcnn_resnet50_fpn": 44_401_393, "retinanet_resnet50_fpn": 34_014_999,
