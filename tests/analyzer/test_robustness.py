@@ -114,3 +114,58 @@ def test_what_is_read_again_says_the_same(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(sources, "MAX_HELD_BYTES", 1)
     monkeypatch.setattr(project, "MAX_WORDS", 0)
     assert reports() == roomy
+
+
+def _broken(*_: object, **__: object) -> None:
+    raise RuntimeError("no luck")
+
+
+SURROUND = "import torch\n\nclass A:\n    def f(self):\n        return 1\n\n"
+
+
+@pytest.mark.parametrize(
+    ("where", "says"),
+    [
+        ("analyzer.rules.pf201_missing_zero_grad.MissingZeroGrad.check", "internal error in PF201"),
+        ("analyzer.pipeline.resolve", "internal error in a fix of PF101"),
+        ("analyzer.pipeline.verify", "internal error in a fix"),
+        ("analyzer.pipeline.suppress.apply", "internal error in the comments"),
+        ("analyzer.pipeline.suppress.excuses", "internal error in the comments"),
+        ("analyzer.engine.program.Program.run_class", "internal error in the analysis"),
+        ("analyzer.engine.program.framework_of", "internal error in the analysis"),
+    ],
+)
+def test_a_bug_of_ours_costs_what_it_is_in_and_nothing_beside_it(
+    where: str, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(where, _broken)
+    files = {"a.py": SURROUND.encode() + LOOP.encode(), "b.py": LOOP.encode()}
+    found = analyze(Corpus(files), list(files), Options())
+    assert [(item.path, item.rule) for item in found.findings] == [("a.py", "PF101"), ("b.py", "PF101")]
+    notes = [item.reason for item in found.skipped]
+    assert notes
+    assert set(notes) == {f"{says}: RuntimeError: no luck"}
+    each = dict(analyze_each(Corpus(files), list(files), Options(), list(files)))
+    assert [item.rule for report in each.values() for item in report.findings] == ["PF101", "PF101"]
+
+
+@pytest.mark.parametrize(
+    "where",
+    ["analyzer.pipeline._drafts", "analyzer.notebooks.files.read"],
+)
+def test_a_file_that_breaks_the_engine_costs_no_other(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from analyzer import pipeline
+    from analyzer.notebooks.files import read
+
+    whole = {"analyzer.pipeline._drafts": pipeline._drafts, "analyzer.notebooks.files.read": read}[where]
+
+    def sometimes(*given: object) -> object:
+        return _broken() if b"bad" in given or "bad.py" in given else whole(*given)  # type: ignore[operator]
+
+    monkeypatch.setattr(where, sometimes)
+    files = {"bad.ipynb": b"bad", "bad.py": LOOP.encode(), "good.py": LOOP.encode()}
+    found = analyze(Corpus(files), list(files), Options())
+    assert ("good.py", "PF101") in [(item.path, item.rule) for item in found.findings]
+    told = {item.path: item.reason for item in found.skipped}
+    at = "bad.py" if "pipeline" in where else "bad.ipynb"
+    assert told[at].startswith("internal error in the ")
