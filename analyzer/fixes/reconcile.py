@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from analyzer.findings import Finding
-from analyzer.fixes.apply import Taken
+from analyzer.fixes.apply import overlap
 
 CAUSES: tuple[tuple[str, ...], ...] = (
     ("PF101", "PF103"),  # kept with its graph, kept on the device: the graph holds the device memory as well
@@ -22,13 +22,14 @@ def reconcile(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     """`findings` without those that another one on the same line speaks for, and without fixes that collide."""
     present = {(item.path, item.line, item.rule) for item in findings}
     kept = [item for item in findings if not _spoken_for(item, present)]
-    taken = Taken()
+    by_path: dict[str, list[Finding]] = {}
     result: list[Finding] = []
     for item in kept:
-        if item.fix is not None and taken.overlaps(item.fix):
+        others = by_path.setdefault(item.path, [])
+        fix = item.fix
+        if fix is not None and any(other.fix is not None and overlap(fix, other.fix) for other in others):
             item = replace(item, fix=None)
-        if item.fix is not None:
-            taken.add(item.fix)
+        others.append(item)
         result.append(item)
     return tuple(result)
 
