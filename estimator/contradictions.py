@@ -41,8 +41,8 @@ class Contradiction:
 
 def contradictions(run: RunConfig, model: ModelChoice, cards: Sequence[Card] = ()) -> list[Contradiction]:
     """Of words that are written, never of assumed ones."""
-    found = [*_of_ranks(run), *_of_training(run), *_of_cards(run, cards), *_of_size(run, model)]
-    return [*found, *(_of_model(run, model.readings[0]) if model.readings else ())]
+    found = [*_of_ranks(run), *_of_training(run), *_of_cards(run, cards), *_of_flash(run, cards)]
+    return [*found, *_of_size(run, model), *(_of_model(run, model.readings[0]) if model.readings else ())]
 
 
 def refuse_impossible(run: RunConfig, found: Sequence[Contradiction]) -> None:
@@ -122,6 +122,18 @@ def _of_cards(run: RunConfig, cards: Sequence[Card]) -> Iterator[Contradiction]:
         if (precision in _BF16 and not card.has_bf16) or (precision == "fp8" and not card.has_fp8):
             text = f"{card.label} has no arithmetic in {'fp8' if precision == 'fp8' else 'bf16'}"
             yield Contradiction(text, ("precision", "gpu"))
+
+
+def _of_flash(run: RunConfig, cards: Sequence[Card]) -> Iterator[Contradiction]:
+    """FlashAttention 2 by its name: the word stands for xformers and flex attention too, which run anywhere."""
+    if _written(run.attention) != "flash" or "flash" not in run.attention.origin.text:
+        return
+    if _written(run.precision) == "fp32":
+        text = "FlashAttention computes in 16 bits alone, and the precision is fp32"
+        yield Contradiction(text, ("attention", "precision"))
+    for card in cards:
+        if card.name.startswith("NVIDIA") and not card.has_bf16:
+            yield Contradiction(f"FlashAttention 2 does not run on {card.label}", ("attention", "gpu"))
 
 
 def _of_size(run: RunConfig, model: ModelChoice) -> Iterator[Contradiction]:

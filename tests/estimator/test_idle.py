@@ -128,10 +128,17 @@ def test_a_run_without_idle_options_says_nothing_of_them(kind: str) -> None:
         ({"optimizer": "sgd", "optimizer_impl": "fused"}, "optimizer_impl fused is not counted: it says nothing about"),
         ({"task": "infer", "ema": "true", "grad_accum": 4}, "grad_accum 4 and ema are not counted: nothing is trained"),
         ({"image_size": 224}, "image_size 224x224 is not counted: the model reads no image"),
+        ({"attention": "flash", "precision": "fp32"}, "FlashAttention computes in 16 bits alone"),
+        ({"attention": "flash_attention_2", "precision": "fp16", "gpu": "T4"}, "does not run on NVIDIA T4"),
     ],
 )
 def test_the_line_names_the_option_and_the_reason(fields: dict[str, Any], said: str) -> None:
     assert said in answer({**LLAMA, **fields})[1]
+
+
+@pytest.mark.parametrize("attention", ["xformers", "flex", "sdpa"])
+def test_other_kernels_run_anywhere(attention: str) -> None:
+    assert "Flash" not in answer({**LLAMA, "attention": attention, "precision": "fp32", "gpu": "T4"})[1]
 
 
 @pytest.mark.parametrize(
