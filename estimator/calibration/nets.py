@@ -284,6 +284,7 @@ def _cells(traced: float, counted: float) -> tuple[str, str, str]:
 _INTRO = """What forward leaves for backward, of networks of public libraries (`estimator/calibration/nets.toml`), is a
 line through what was traced at one or two sizes (`data/nets.csv`). *Held-out*: another size and batch of every tenth
 network, which the line was not drawn through; computed over traced, less one. Kernels' workspaces are not traced.
-Attention is the memory-efficient kernel; autocast and dropout are a GPU's."""
+Attention is the memory-efficient kernel; autocast and dropout are a GPU's. Known reason: a Swin pads its windows where
+the size is no multiple of them, which the line does not know."""
 _PROGRAMS = """Backbones that a layer program counts too (`estimator/models/backbones.py`; the programs count what
 detectors and segmenters of other frameworks are made of). Nothing of a program is fitted on the traces."""

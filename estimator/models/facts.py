@@ -262,8 +262,8 @@ def params_of(name: str) -> int | None:
 
 
 def listed_models() -> list[dict[str, Any]]:
-    """Every row, for listing."""
-    return [
+    """Every row, for listing; behind them the networks that were traced."""
+    found = [
         {
             "id": row["hf_id"],
             "params": int(number(row, "params_total") or 0),
@@ -272,6 +272,15 @@ def listed_models() -> list[dict[str, Any]]:
         }
         for row in rows("models", _REQUIRED)
     ]
+    for each in found:
+        if each["kind"] == "other" and images.readings(str(each["id"])):
+            each["kind"] = "image"
+    traced = {net.name: net for net in reversed(nets.every())}
+    known = {each["id"] for each in found}
+    for name, net in sorted(traced.items()):
+        if name not in known:
+            found.append({"id": name, "params": net.params, "family": net.library, "kind": "image"})
+    return found
 
 
 def nearest_models(name: str, limit: int = 3) -> list[str]:

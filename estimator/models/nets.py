@@ -106,6 +106,11 @@ def names() -> tuple[str, ...]:
     return tuple(dict.fromkeys(row["id"] for row in rows("nets", _REQUIRED)))
 
 
+def every() -> tuple[TracedNet, ...]:
+    """All of the table."""
+    return tuple(net for found in _index().values() for net in found)
+
+
 def _plain(text: str) -> str:
     return re.sub(r"[\s\-]+", "_", text)
 

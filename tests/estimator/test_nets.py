@@ -164,6 +164,7 @@ CALLS: list[tuple[CallSite, str]] = [
     (call("timm.create_model", _0="swin_base_patch4_window7_224", pretrained=True), "swin_base_patch4_window7_224"),
     (call("torchvision.models.efficientnet_v2_s", weights="DEFAULT"), "efficientnet_v2_s"),
     (call("torchvision.models.video.r3d_18"), "r3d_18"),
+    (call("torchvision.models.get_model", _0="swin_t", weights=None), "swin_t"),
     (call("ultralytics.YOLO", _0="yolov8n.pt"), "yolov8n.pt"),
     (call("transformers.AutoModel.from_pretrained", _0="facebook/sam-vit-base"), "facebook/sam-vit-base"),
     (call("segmentation_models_pytorch.Unet", encoder_name="resnet50"), "unet_resnet50"),
