@@ -216,6 +216,8 @@ class Assignments(Calls):
             for case in value.cases:
                 if isinstance(case, Tuple) and len(case.items) == len(target.items) and not starred:
                     parts.append(case.items[index])
+                elif isinstance(case, Tuple) and not starred:
+                    parts.append(unseen("one of more or fewer values than there are", self.site(at)))  # it would fail
                 elif index and isinstance(case, Tensor) and measures.Mark.LOSS in case.via:
                     parts.append(unseen("what a loss is given with", self.site(at)))  # ``loss, count = criterion(…)``
                 else:

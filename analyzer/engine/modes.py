@@ -157,6 +157,8 @@ def _of_library(machine: Machine, name: str, arguments: tuple[tuple[str, Value],
         return "maybe"
     if row.effect == "sequential" and not arguments:  # ``Sequential(*layers)``
         return "maybe"
+    if any(key == "momentum" and isinstance(value, Const) and value.value == 1 for key, value in arguments):
+        return "no"  # its statistics are those of the last batch: it is meant to use those of the batch it gets
     rates = {*_RATES, "0", "p"} if row.modes == "rate" else _RATES
     given = [_may_be_off(value) for key, value in arguments if key in rates]
     if "no" in given or row.modes == "dependent" or (row.modes == "rate" and not given):

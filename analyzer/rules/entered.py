@@ -43,6 +43,20 @@ def is_never_named(program: Program, calls: Sequence[Site]) -> bool:
     return len(spoken) < 2 and not any(program.project.naming(name, entry.path))
 
 
+def is_of_unused_class(program: Program, site: Site) -> bool:
+    """Whether a method's class is named nowhere in a tree of several files but where it is defined, and by itself."""
+    unit = program.unit(site.path)
+    classes = [node for node in (unit.body if unit is not None else ()) if isinstance(node, ir.ClassDef)]
+    cls = next(
+        (each for each in classes if any(getattr(part, "at", None) == site.at for part in walk(each.body, True))), None
+    )
+    if cls is None or unit is None or cls.decorators or program.project.is_single:
+        return False
+    spoken = re.findall(rb"\b%s\b" % re.escape(cls.name.encode()), program.project.read(site.path) or b"")
+    own = 1 + sum(1 for part in walk(cls.body, True) if isinstance(part, ir.Name) and part.id == cls.name)
+    return len(spoken) <= own and not any(program.project.naming(cls.name, site.path))
+
+
 @lru_cache(maxsize=16)
 def _called_under(unit: ir.Unit) -> frozenset[str]:
     """The last names of what a file calls under ``no_grad``."""

@@ -10,6 +10,8 @@ from analyzer.engine.values import Tensor
 from analyzer.findings import Severity
 from analyzer.fixes.edits import InsertAfter
 from analyzer.rules.base import DraftFix, Report, Rule
+from analyzer.syntax import ir
+from analyzer.syntax.scope import dotted, walk
 
 _OF_CLASSES = {"logits", "log-probabilities"}
 
@@ -70,9 +72,36 @@ class OutputsKeptOnDevice(Rule):
                 f"device: it grows with every batch. Keep {what} on the CPU (`.cpu()`), or only what is needed of it.",
                 because=[loop.trace, forwards[0].trace, _place(program, kept)],
                 gaps=_gaps(program, kept, wide, forwards),
-                severity=None if _has_classes(program, _sites(wide)) else Severity.NOTE,  # how wide, does not show
+                severity=None
+                if _has_classes(program, _sites(wide)) and not _is_handed_on(program, kept)
+                else Severity.NOTE,  # how wide, does not show
                 fix=_fix(kept),
             )
+
+
+def _is_handed_on(program: Program, kept: OutputKept) -> bool:
+    """Whether the function returns them as one tensor, as they are: the caller may want them on the device."""
+    function = program.function_around(kept.site)
+    made = program.objects[kept.into].trace.site if kept.into is not None else None
+    body = list(walk(function.body, False)) if function is not None else []
+    names = {
+        dotted(target)
+        for node in body
+        if isinstance(node, ir.Assign) and node.value is not None and made == Site(kept.site.path, node.value.at)
+        for target in node.targets
+    }
+    given = [each.value for each in body if isinstance(each, ir.Return)]
+    values = [part for value in given if value is not None for part in _alternatives(value)]
+    return any(
+        isinstance(value, ir.Call)
+        and dotted(value.callee) in {"torch.cat", "torch.stack", "torch.vstack"}
+        and any(dotted(arg.value) in names - {None} for arg in value.args)
+        for value in values
+    )
+
+
+def _alternatives(value: ir.Expr) -> tuple[ir.Expr, ...]:
+    return tuple(item for item in value.items) if isinstance(value, ir.Display) else (value,)
 
 
 def _sites(outputs: list[Tensor]) -> frozenset[Site]:

@@ -11,12 +11,13 @@ from analyzer.engine.plots import is_only_plotted
 from analyzer.engine.program import Program, nest_key
 from analyzer.engine.trace import Gap, Site
 from analyzer.engine.values import ObjectId
+from analyzer.engine.words import words
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
 from analyzer.rules.iteration import extra_guards
 from analyzer.rules.modes import Timeline, before_loop, chain, over_batches, reported_at, shared
 from analyzer.syntax import ir
-from analyzer.syntax.scope import walk
+from analyzer.syntax.scope import dotted, walk
 
 _EVAL_WORDS = re.compile(rb"\.eval\(|\.train\(\s*(?:mode\s*=\s*)?False")
 
@@ -256,7 +257,7 @@ def _gaps(timeline: Timeline, forward: Forward) -> list[Gap] | None:
     assert module is not None
     born = program.objects[module].born
     gaps = [Gap.CONVENTION] if forward.depends == "maybe" or forward.grad != "no" else []
-    gaps += [Gap.UNSEEN] if _has_own_switch(program, module) else []
+    gaps += [Gap.UNSEEN] if _has_own_switch(program, module) or _is_set_beside(program, forward) else []
     switch = timeline.switch(forward, is_eval=False)
     here = timeline.at(forward)
     if switch is not None:
@@ -283,6 +284,28 @@ def _is_only_asked(timeline: Timeline, module: ObjectId) -> bool:
     """Whether a program that sets no mode and trains nothing restores a network."""
     restored = any(event.into in (None, module) for event in timeline.program.of(Restored))
     return restored and not timeline.modes and not timeline.steps and not timeline.backwards
+
+
+def _is_set_beside(program: Program, forward: Forward) -> bool:
+    """Whether a method that was read without its callers runs a network that another method of its class puts into
+    evaluation mode: the callers may call that one first (``agent.prepare()``, then ``agent.step()``)."""
+    entry = forward.calls[0] if forward.calls and forward.calls[0] in program.entries else None
+    unit, call = program.unit(entry.path) if entry is not None else None, words(program).node(forward.site)
+    name = (dotted(call.callee) or "").rpartition(".")[2] if isinstance(call, ir.Call) else ""
+    if entry is None or not name:
+        return False
+    classes = [node for node in (unit.body if unit is not None else ()) if isinstance(node, ir.ClassDef)]
+    cls = next((each for each in classes if any(getattr(part, "at", None) == entry.at for part in each.body)), None)
+    others = [each for each in (cls.body if cls is not None else ()) if isinstance(each, ir.FunctionDef)]
+    return any(
+        isinstance(node, ir.Call)
+        and isinstance(node.callee, ir.Attribute)
+        and node.callee.attr == "eval"
+        and (dotted(node.callee.value) or "").rpartition(".")[2] == name
+        for other in others
+        if other.at != entry.at
+        for node in walk(other.body, into_functions=True)
+    )
 
 
 def _has_own_switch(program: Program, module: ObjectId) -> bool:

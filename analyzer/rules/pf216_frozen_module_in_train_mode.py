@@ -90,8 +90,15 @@ class FrozenModuleInTrainMode(Rule):
                 "after each `train()`.",
                 because=because,
                 gaps=[Gap.CONVENTION],
-                severity=Severity.NOTE if is_whole or not _keeps_statistics(program, event) else Severity.WARNING,
+                severity=Severity.NOTE
+                if is_whole or not _keeps_statistics(program, event) or _is_norm(program, event)
+                else Severity.WARNING,
             )
+
+
+def _is_norm(program: Program, event: FrozenInTrain) -> bool:
+    """Whether a batch norm is frozen by itself, among layers that are trained: its statistics may be meant to go on."""
+    return "BatchNorm" in program.objects[event.module].name
 
 
 def _keeps_statistics(program: Program, event: FrozenInTrain | LeftInTrain) -> bool:

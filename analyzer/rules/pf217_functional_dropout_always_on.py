@@ -15,6 +15,7 @@ from analyzer.engine.words import words
 from analyzer.findings import Severity
 from analyzer.fixes.edits import InsertAfter
 from analyzer.rules.base import DraftFix, Report, Rule
+from analyzer.rules.entered import is_of_unused_class
 from analyzer.syntax import ir
 from analyzer.syntax.scope import dotted, of_type, walk
 
@@ -78,7 +79,11 @@ class FunctionalDropoutAlwaysOn(Rule):
                 _MESSAGES[event.how].format(callee=event.callee),
                 because=[event.trace],
                 gaps=[Gap.UNSEEN if _is_chosen(event, function) or _is_given(program, event) else Gap.CONVENTION],
-                severity=Severity.NOTE if _is_said(program, event) or _only_trains(program, event, function) else None,
+                severity=Severity.NOTE
+                if _is_said(program, event)
+                or _only_trains(program, event, function)
+                or is_of_unused_class(program, event.site)
+                else None,
                 fix=_fix(event),
             )
 

@@ -56,7 +56,7 @@ class StateDictAlias(Rule):
         done: set[Site] = set()
         for event in program.of(WeightsUsed):
             for weights, change in event.stale:
-                if _is_made_anew(program, weights, event):
+                if _is_made_anew(program, weights, event) or _is_yielded(program, program.objects[weights].trace.site):
                     continue
                 done.add(program.objects[weights].trace.site)
                 use = start(event.site, _USES[event.how], Gap.CONVENTION if event.how == "return" else None)
@@ -155,6 +155,14 @@ def _is_copied_after(program: Program, made: Site) -> bool:
         )
         for node in nodes
     )
+
+
+def _is_yielded(program: Program, made: Site) -> bool:
+    """Whether a generator gives them: whoever draws from it gets those of that moment."""
+    function = program.function_around(made)
+    yields = (node for node in walk(function.body, False) if isinstance(node, ir.Yield)) if function is not None else ()
+    values = (part for each in yields if each.value is not None for part in walk((each.value,), False))
+    return any(getattr(part, "at", None) == made.at for part in values)
 
 
 def _is_made_anew(program: Program, weights: int, event: WeightsUsed) -> bool:

@@ -15,13 +15,14 @@ from analyzer.engine.loading import (
     sampler_of,
 )
 from analyzer.engine.program import Program
-from analyzer.engine.trace import Gap, Trace
+from analyzer.engine.trace import Gap, Site, Trace
 from analyzer.engine.words import words
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
 from analyzer.rules.offered import is_offered
 from analyzer.rules.sharding import is_made_up, is_sequential, is_whole
 from analyzer.syntax import ir
+from analyzer.syntax.scope import walk
 
 _TAKES_LOADERS = {"Accelerate": "prepare", "Fabric": "setup_dataloaders"}
 
@@ -111,7 +112,23 @@ def _is_one_run(program: Program, one: Event, other: Event) -> bool:
     entries = [event.calls[0] for event in (one, other) if event.calls and event.calls[0] in program.entries]
     functions = [words(program).node(site) for site in entries]
     are_free = all(isinstance(node, ir.FunctionDef) and _is_free(node) for node in functions)
+    if len(entries) == 2 and not are_free and _are_strangers(program, *entries):
+        return False
     return len(entries) < len((one, other)) or entries[0] == entries[1] or not are_free
+
+
+def _are_strangers(program: Program, one: Site, other: Site) -> bool:
+    """Whether two methods are of two classes of a file, neither of which names the other."""
+    unit = program.unit(one.path) if one.path == other.path else None
+    classes = [node for node in (unit.body if unit is not None else ()) if isinstance(node, ir.ClassDef)]
+    mine, theirs = (
+        next((cls for cls in classes if any(getattr(each, "at", None) == site.at for each in cls.body)), None)
+        for site in (one, other)
+    )
+    if mine is None or theirs is None or mine is theirs:
+        return False
+    named = {cls.name: {part.id for part in walk((cls,), True) if isinstance(part, ir.Name)} for cls in (mine, theirs)}
+    return theirs.name not in named[mine.name] and mine.name not in named[theirs.name]
 
 
 def _is_free(node: ir.FunctionDef) -> bool:

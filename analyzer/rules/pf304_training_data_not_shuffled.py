@@ -94,6 +94,8 @@ class TrainingDataNotShuffled(Rule):
             is_taken = known.is_handed_over(made, but_by=_KEEPERS) and made.loader not in known.fitted
             if kind == "iterable" or is_taken or _is_noise(program, made.argument("dataset")):
                 continue
+            if _is_single(program, made.argument("dataset")):
+                continue
             mixers = _mixers(program) if mixers is None else mixers
             shuffles = bool(mixers - {_SPLITS})
             others = [known.made[obj] for obj in training.among]
@@ -117,6 +119,19 @@ class TrainingDataNotShuffled(Rule):
                     Gap.CONVENTION if certain or is_unread else Gap.UNSEEN,
                 ],
             )
+
+
+def _is_single(program: Program, dataset: Value | None) -> bool:
+    """Whether a data set says that it has one item."""
+    cases = dataset.cases if dataset is not None else ()
+    classes = [program.objects[case.obj].cls if isinstance(case, Ref) else None for case in cases]
+    return bool(classes) and all(cls is not None and _counts_one(cls.node) for cls in classes)
+
+
+def _counts_one(cls: ir.ClassDef) -> bool:
+    body = next((each.body for each in cls.body if isinstance(each, ir.FunctionDef) and each.name == "__len__"), ())
+    given = [node.value for node in body if isinstance(node, ir.Return)]
+    return bool(given) and all(isinstance(value, ir.Constant) and value.value == 1 for value in given)
 
 
 def _report_ignored(program: Program, report: Report, known: Loading) -> frozenset[Site]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from analyzer.engine.data_events import Saved, Sharded
 from analyzer.engine.events import Backward, Event, Guard, Step
@@ -16,7 +17,7 @@ from analyzer.rules.base import Report, Rule
 from analyzer.rules.iteration import extra_guards
 from analyzer.rules.offered import is_offered
 from analyzer.syntax import ir
-from analyzer.syntax.scope import target_names, walk
+from analyzer.syntax.scope import dotted, target_names, walk
 
 _EXISTS = re.compile(r"\b(?:exists|is_?file|is_?dir)\b")
 _CHOOSES = re.compile(
@@ -84,6 +85,8 @@ class SaveFromEveryRank(Rule):
                 continue
             if any(_may_choose(program, guard) for guard in extra_guards(event, wrap)):
                 continue
+            if _is_alone(program, event, wraps):
+                continue
             seen.add(event.function)
             report(
                 event.site,
@@ -97,6 +100,25 @@ class SaveFromEveryRank(Rule):
                     *([Gap.UNSEEN] if _is_open(program, event) else []),
                 ],
             )
+
+
+def _is_alone(program: Program, event: Saved, wraps: Sequence[Event]) -> bool:
+    """Whether the file is written where a condition does not hold that every wrapping of a model asks for:
+    ``if self.ddp: wrap`` and ``if not self.ddp: save``."""
+    asked = [{_answer(program, guard) for guard in each.guards} for each in wraps]
+    needed = set.intersection(*asked) if asked else set()
+    return any(
+        (said, not holds) in needed for said, holds in (_answer(program, guard) for guard in event.guards) if said
+    )
+
+
+def _answer(program: Program, guard: Guard) -> tuple[str, bool]:
+    """A name or attribute that a branch asks for, and whether it holds there."""
+    node = words(program).node(guard.site)
+    test, holds = (node.test, guard.taken) if isinstance(node, ir.If) else (None, guard.taken)
+    while isinstance(test, ir.Operation) and test.op == "not":
+        test, holds = test.left, not holds
+    return ((dotted(test) or "") if test is not None else "", holds)
 
 
 def _is_open(program: Program, event: Saved) -> bool:

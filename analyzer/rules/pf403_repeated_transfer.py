@@ -81,7 +81,7 @@ class RepeatedTransfer(Rule):
             is_table = not transfer.loops and transfer.in_pass and _is_made_elsewhere(program, transfer)
             if not (loops or is_table) or _changes(program, transfer, loops) or _is_yielded(program, transfer):
                 continue
-            if _is_another_item(program, transfer):
+            if _is_another_item(program, transfer) or _is_replaced(program, transfer):
                 continue
             made = start(transfer.made_at, "made in the host's memory here, once")
             report(
@@ -93,6 +93,20 @@ class RepeatedTransfer(Rule):
                 gaps=[Gap.CONVENTION] if is_table or transfer.guards else [],
                 severity=None if _trains(program, transfer, loops, training) and not transfer.guards else Severity.NOTE,
             )
+
+
+def _is_replaced(program: Program, transfer: Transfer) -> bool:
+    """Whether the copy takes the place of what is copied, if there is anything: ``self.mask = self.mask.to(device) if
+    self.mask is not None else None``."""
+    function, call = program.function_around(transfer.site), words(program).node(transfer.site)
+    name = dotted(call.callee.value) if isinstance(call, ir.Call) and isinstance(call.callee, ir.Attribute) else None
+    return any(
+        isinstance(node, ir.Assign)
+        and isinstance(node.value, ir.Conditional)
+        and transfer.site.at in {node.value.body.at, node.value.orelse.at}
+        and any(dotted(target) == name for target in node.targets)
+        for node in walk(function.body if function is not None and name is not None else (), False)
+    )
 
 
 def _report_modules(program: Program, report: Report) -> None:

@@ -186,14 +186,33 @@ def starts_over(program: Program, store: Store) -> bool:
     """Whether a loop before a running sum, in the same iteration, gives its name another value: that it runs at least
     once is taken for granted."""
     node, loop = words(program).node(store.site), words(program).node(store.loops[-1].site)
-    if not isinstance(node, ir.Augment) or not isinstance(node.target, ir.Name) or not isinstance(loop, ir.For):
+    if not isinstance(node, ir.Augment) or not isinstance(node.target, ir.Name):
         return False
     name = node.target.id
+    if _begins_at_step(program, store, name):
+        return True
+    if not isinstance(loop, ir.For):
+        return False
     return any(
         isinstance(each, ir.Assign) and name in {named for target in each.targets for named in target_names(target)}
         for inner in loop.body
         if isinstance(inner, ir.For) and inner.at < node.at
         for each in inner.body
+    )
+
+
+def _begins_at_step(program: Program, store: Store, name: str) -> bool:
+    """Whether the branch that steps the optimizer sets a running sum back: it is over the batches of one step."""
+    steps = program.within(Step, store.loops)
+    branches = {guard.site for step in steps for guard in step.guards if guard not in store.guards}
+    nodes = (words(program).node(site) for site in branches if site.path == store.site.path)
+    return any(
+        isinstance(each, ir.Assign)
+        and isinstance(each.value, ir.Constant)
+        and any(isinstance(target, ir.Name) and target.id == name for target in each.targets)
+        for node in nodes
+        if isinstance(node, ir.If)
+        for each in walk(node.body, into_functions=False)
     )
 
 
