@@ -13,9 +13,9 @@ today's rules make of the finding, where that is another severity or nothing (``
 errors and warnings today's rules find in the same repositories that nobody has read.
 
 Rows with a ``round`` are of repositories that nobody had looked at before: what was found on first sight, before
-anything was repaired with what that round taught. They were read once, by the reader who repaired; where a row has two
-verdicts, by two readers who repaired nothing. ``rounds.json`` names the repositories of each round, those without
-findings among them.
+anything was repaired with what that round taught. They were read once, by the reader who repaired; those of round
+`INDEPENDENT` by a reader who repaired nothing, or by two where a row has two verdicts. ``rounds.json`` names the
+repositories of each round, those without findings among them.
 """
 
 from __future__ import annotations
@@ -38,6 +38,8 @@ HERE = Path(__file__).parent.parent
 CORPUS = HERE / "tests" / "corpus"
 PAGE = HERE / "docs" / "corpus.md"
 UNREAD = CORPUS / "unread.json"
+INDEPENDENT = 88
+"""The round that was read by who did not repair."""
 VERDICTS = ("defect", "intentional", "limitation", "unresolved")
 _GATED = ("error", "warning")
 
@@ -102,11 +104,14 @@ def rounds() -> dict[int, list[str]]:
     return {int(turn): names for turn, names in found.items()}
 
 
-def read_twice() -> set[str]:
+def first_repositories() -> set[str]:
     """The repositories that two readers read, those without findings among them."""
-    doubled = {item.round for item in labels() if item.is_double and item.round}
-    once = {name for turn, names in rounds().items() if turn not in doubled for name in names}
-    return set(repositories()) - once
+    return set(repositories()) - {name for names in rounds().values() for name in names}
+
+
+def independent() -> set[str]:
+    """All that somebody read who repaired nothing."""
+    return first_repositories() | set(rounds()[INDEPENDENT])
 
 
 def git_hash(content: bytes) -> str:
@@ -122,9 +127,14 @@ def scan(checkouts: Path) -> Iterator[dict[str, Any]]:
             print(f"no checkout of {repo}@{commit[:10]} in {checkouts}", file=sys.stderr)
             continue
         files = Directory(root)
-        targets = sorted(path for path in files.paths() if path.endswith((".py", ".ipynb")))
+        targets = sorted(path for path in files.paths() if path.endswith((".py", ".ipynb")) and not _is_hidden(path))
         for finding in analyze(files, targets, Options()).findings:
             yield _row(repo, finding, files.read(finding.path) or b"")
+
+
+def _is_hidden(path: str) -> bool:
+    """Whether a file lies in a hidden folder (copies of a notebook server), which the command leaves out too."""
+    return any(part.startswith(".") for part in path.split("/")[:-1])
 
 
 def _row(repo: str, finding: Finding, content: bytes) -> dict[str, Any]:
@@ -135,8 +145,9 @@ def _row(repo: str, finding: Finding, content: bytes) -> dict[str, Any]:
 
 
 def refreshed(row: dict[str, Any], found: dict[tuple[str, str, str, int], str], scanned: set[str]) -> dict[str, Any]:
-    """A row of ``labels.jsonl`` with what a scan says of it by now; what one reader read stays what it was."""
-    if len(row["verdicts"]) < 2 or row.get("tool", "preflight") != "preflight" or row["repo"] not in scanned:
+    """A row of ``labels.jsonl`` with what a scan says of it by now; what those who repair read stays."""
+    is_kept = row.get("round", INDEPENDENT) != INDEPENDENT
+    if is_kept or row.get("tool", "preflight") != "preflight" or row["repo"] not in scanned:
         return row
     now = found.get((row["repo"], row["path"], row["rule"], row["line"]), "gone")
     kept = {name: value for name, value in row.items() if name != "now"}
@@ -154,8 +165,8 @@ def refresh(findings: Path, checkouts: Path) -> None:
         by_now = refreshed(row, found, scanned)
         lines.append(line if by_now == row else json.dumps(by_now, sort_keys=True))
     (CORPUS / "labels.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    known = {(item.repo, item.path, item.rule, item.line) for item in labels() if item.is_double}
-    there = read_twice() & scanned
+    known = {(item.repo, item.path, item.rule, item.line) for item in labels() if item.round in {0, INDEPENDENT}}
+    there = independent() & scanned
     unread = [place for place, severity in found.items() if severity in _GATED and place[0] in there]
     count = {"repositories": len(there), "findings": len([place for place in unread if place not in known])}
     UNREAD.write_text(json.dumps(count, sort_keys=True) + "\n", encoding="utf-8")
@@ -169,45 +180,47 @@ def precision(items: Iterable[Label]) -> tuple[int, int]:
 
 def page(known: Sequence[Label]) -> str:
     """The whole page."""
-    ours = [item for item in known if item.tool == "preflight" and item.is_double]
+    ours = [item for item in known if item.tool == "preflight" and item.round in {0, INDEPENDENT}]
     gated = [item for item in ours if item.severity in _GATED]
     fresh, base = [item for item in gated if item.round], [item for item in gated if not item.round]
     unread = json.loads(UNREAD.read_text("utf-8"))
+    who = "two readers" if all(item.is_double for item in fresh) else "one reader"
     lines = [
         "# Findings on public repositories",
         "",
         "Written by `python -m benchmarks.corpus page`; do not edit. Every error and warning at default levels in",
-        f"{len(read_twice())} public training repositories, and a sample of the notes, read against the source by two",
-        "independent readers (language-model agents) who did not see each other's verdict. A finding is right where",
-        "both confirmed a defect; everything else, disagreement among it, counts as wrong. `tests/corpus/labels.jsonl`",
-        "has every verdict with its reason.",
+        f"{len(independent())} public training repositories, read against the source by readers (language-model",
+        "agents) who repaired nothing. `tests/corpus/labels.jsonl` has every verdict with its reason.",
         "",
-        "Two parts, and they say different things. The *first* repositories were read while the rules were made:",
-        "before the repairs, the readers confirmed 130 of 182 there, and 20 of 33 on 14 repositories read later. The",
-        "*fresh* ones were chosen by their kind and read when nobody had seen them: that line is what a repository",
-        "that we have not seen may expect. Then the rules were repaired with what the readers said, so what is left",
-        "by now flatters them: it says what was learnt.",
+        f"Two parts, and they say different things. The {len(first_repositories())} *first* repositories, with a",
+        "sample of the notes, were read by two readers who did not see each other's verdict, while the rules were",
+        "made. Right is what both confirmed; everything else, disagreement among it, is wrong. Before the repairs,",
+        "they confirmed 130 of 182 there, and 20 of 33 on 14 repositories read later.",
+        f"The {len(rounds()[INDEPENDENT])} *fresh* repositories were chosen by their kind, and read by {who} when",
+        "nobody had seen them: that line is what a repository that we have not seen may expect. Then the rules were",
+        "repaired with what was said there, so what is left by now flatters them: it says what was learnt.",
         "",
-        "| errors and warnings | findings | confirmed by both | share |",
+        "| errors and warnings | findings | confirmed | share |",
         "| --- | ---: | ---: | ---: |",
-        _line("fresh repositories, on first sight", fresh),
+        _line(f"fresh repositories, on first sight, {who}", fresh),
         _line("fresh repositories, errors and warnings by now", _by_severity(fresh, *_GATED)),
-        _line("first repositories, when they were read", base),
+        _line("first repositories, when they were read, two readers", base),
         _line("first repositories, errors and warnings by now", _by_severity(base, *_GATED)),
         _line("**all, errors and warnings by now**", _by_severity(gated, *_GATED)),
         _line("all, notes by now", _by_severity(gated, "note")),
         _line("all, gone by now", _by_severity(gated, "gone")),
-        _line("notes (a sample)", [item for item in ours if item.severity == "note"]),
+        _line("notes (a sample), two readers", [item for item in ours if item.severity == "note"]),
     ]
     peer = [item for item in known if item.tool != "preflight"]
     if peer:
         lines.append(_line("torch-preflight 0.5, errors and warnings, a random sample of the fresh repositories", peer))
     more = f"{unread['findings']} errors and warnings in {unread['repositories']} of these repositories"
     lines += ["", f"Today's rules find {more} that nobody has read."]
-    agreed = sum(item.verdicts[0] == item.verdicts[1] for item in ours)
-    lines += ["", f"The readers gave the same verdict to {agreed} of {len(ours)} findings.", "", "## By rule", ""]
+    double = [item for item in ours if item.is_double]
+    agreed = sum(item.verdicts[0] == item.verdicts[1] for item in double)
+    lines += ["", f"Two readers gave the same verdict to {agreed} of {len(double)} findings.", "", "## By rule", ""]
     lines += [
-        "| rule | severity | findings | confirmed by both | share | fresh, on first sight | all, by now |",
+        "| rule | severity | findings | confirmed | share | fresh, on first sight | all, by now |",
         "| --- | --- | ---: | ---: | ---: | ---: | ---: |",
     ]
     by_rule: dict[tuple[str, str], list[Label]] = collections.defaultdict(list)
@@ -235,8 +248,8 @@ def _fresh(known: Sequence[Label]) -> list[str]:
         "anything was repaired with what the round taught; each round ran with the repairs of those before it. This,",
         "and not the table above, is what a repository that we have not seen may expect. Findings of one repository",
         "are often of one kind, right or wrong: the share without the repository that has most of them stands beside.",
-        "Rounds 51 to 79 were read for the rules from PF211 on alone, those from 80 to 87 for the rules before it, and",
-        "the ones after by two readers, for all rules: there, confirmed is what both did.",
+        "Rounds 51 to 79 were read for the rules from PF211 on alone, those from 80 to 87 for the rules before it, the",
+        f"later ones for all rules, round {INDEPENDENT} by who repaired nothing.",
         "",
         "| round | repositories | findings | confirmed | share | without the largest | all right, of those with any |",
         "| ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
