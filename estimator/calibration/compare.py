@@ -140,6 +140,7 @@ def _setup(model: str, variant: Variant, layers: int, batch: int, seq: int, opti
         words |= {"lora_rank": RANK, "lora_targets": ["all-linear"]}
     run = RunConfig.from_document(words, Origin("trace"))
     setup = candidates.typical(candidates.choices(run, choose_model(run).readings), "")
+    setup = replace(setup, holds_logits=False)  # the trace takes the loss out of the model's result
     if variant.method == "lora" and not variant.mixed:
         setup = replace(setup, adapter_copy=5)  # peft holds adapters in fp32, and nothing narrows what they read
     facts = setup.facts

@@ -153,6 +153,12 @@ def _prompt(run: RunConfig, is_training: bool) -> Choice:
     return Choice(0.0, (0.0, 1.0)) if run.max_context.is_known or not is_training else fixed(1.0)
 
 
+def _holding(run: RunConfig) -> Choice:
+    """Trainers that take the loss out of the model's result drop the logits (transformers, trl), or delete them
+    (torchtune); loops of one's own mostly keep them in a variable."""
+    return Choice(False, (False, True), is_even=run.objective.value not in READS_LOGPS)
+
+
 def _shifting(run: RunConfig) -> Choice:
     """A log-probability is gathered from a view of the logits; a cross-entropy wants rows that follow each other."""
     return fixed(False) if run.objective.value in READS_LOGPS else Choice(False, (False, True), is_even=True)
@@ -314,6 +320,7 @@ def _numbers(run: RunConfig, is_training: bool, method: str, facts: ModelFacts) 
         "widens_adapters": Choice(True, (True, False), (False,)) if method in ("lora", "qlora") else fixed(False),
         "unties": _untying(run, facts, is_training) if is_tied else fixed(False),
         "widens_logits": _widening(run, facts) if is_training else fixed(True),
+        "holds_logits": _holding(run) if is_training and facts.has_head else fixed(True),
         "shifts_logits": _shifting(run) if is_training and facts.has_head else fixed(False),
         "prompt_share": _prompt(run, is_training),
     }

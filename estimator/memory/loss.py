@@ -23,17 +23,41 @@ def widened_logits(setup: Setup) -> Term:
     )
 
 
+def held_logits(setup: Setup) -> Term:
+    """What is left of them in backward: log_softmax keeps its result alone, so logits stay where a variable of the loop
+    holds them, and what a tanh gave. transformers of old, that shifted them, gave them back in fp32."""
+    is_held, c = setup.holds_logits or setup.is_compiled, setup.compute_bytes  # a compiler keeps what it reads
+    each = _width(setup) if setup.shifts_logits and setup.widens_logits and not setup.is_compiled else c
+    per_token = each * is_held + c * setup.facts.caps_scores
+    return _term(setup, "logits", per_token, "torch autograd: log_softmax keeps its output")
+
+
+def shifted_logits(setup: Setup) -> Term:
+    """A copy of all but the last row, while the loss's forward pass runs; what was cast is gone by then."""
+    width, c = _width(setup), setup.compute_bytes
+    each = width - (c if width > c and setup.widens_logits else 0)
+    is_copied = setup.shifts_logits and not setup.is_compiled
+    source = "transformers before 4.45: logits.float(), [..., :-1, :].contiguous()"
+    return _term(setup, "shifted copy of the logits", each if is_copied else 0, source)
+
+
 def log_probabilities(setup: Setup) -> Term:
     """What the loss's forward pass makes and keeps; a compiler makes it while it reduces."""
-    per_token = 0 if setup.is_compiled else (1 + setup.shifts_logits) * (4 if setup.is_amp else _width(setup))
+    per_token = 0 if setup.is_compiled else 4 if setup.is_amp else _width(setup)
     source = "cross_entropy keeps log_softmax (derivatives.yaml: nll_loss, _log_softmax)"
     return _term(setup, "log-probabilities", per_token, source)
 
 
 def logit_gradient(setup: Setup) -> Term:
-    """What the loss's backward pass makes."""
-    per_token = 4 if setup.is_compiled else _width(setup)
-    return _term(setup, "gradient of the logits", per_token, "_log_softmax_backward_data makes it whole")
+    """What the loss's backward pass makes: the gradient of the log-probabilities, zeros but for the labels, and that of
+    the logits. Sequence by sequence the first is one sequence's, and the second is stacked from their parts."""
+    name, width, c = "gradient of the logits", _width(setup), setup.compute_bytes
+    if setup.is_compiled:
+        return _term(setup, name, 4, "one kernel")
+    if setup.objective in READS_LOGPS and not _is_widened(setup):
+        kept = 4 if setup.is_amp else c  # goes as the gradients come
+        return _term(setup, name, max(2 * c - kept, 0) + 2 * width // setup.samples, "trl selective_log_softmax")
+    return _term(setup, name, 2 * width, "nll_loss_backward and _log_softmax_backward_data make them whole")
 
 
 def reference_logits(setup: Setup) -> Term:

@@ -72,6 +72,7 @@ class Setup:
     trained_layers: int  # the last ones, where the method is to freeze the rest
     objective: str
     has_reference: bool  # a frozen copy of the model that is trained
+    holds_logits: bool  # a variable of the training loop holds them while backward runs
     shifts_logits: bool  # transformers copied logits to shift them, before its losses shifted the labels instead
     adapter_copy: int  # bytes per element of a LoRA target's input: a dropout's result and mask, 0 where it is shared
     keeps_scores: bool  # torch before 1.11 kept the input of log_softmax beside its result (pytorch#65242)

@@ -44,7 +44,7 @@ def _training(setup: Setup) -> list[tuple[str, list[Term]]]:
     cached, recorded = weights.autocast_copies(setup, is_cached=True), weights.autocast_copies(setup, is_cached=False)
     fetched, quantised = collectives.gathered(setup), generation.dequantized(setup)
     read = [loss.logits(setup), loss.widened_logits(setup)]
-    log_probabilities = loss.log_probabilities(setup)
+    left, log_probabilities = loss.held_logits(setup), loss.log_probabilities(setup)
     scattered, root = (collectives.unsharded_gradients(setup, is_last=is_last) for is_last in (False, True))
     critic = beside.critic_activations(setup, kept)
     forward = [*held, *([added] if is_early else []), kept, critic, fetched, quantised]
@@ -53,9 +53,9 @@ def _training(setup: Setup) -> list[tuple[str, list[Term]]]:
         ("model load", [model, collectives.unsharded_weights(setup), scratch]),
         *_rollout(setup, [*at_rest, fetched, quantised]),
         ("forward end", [*forward, cached, *read]),
-        ("loss forward", [*forward, cached, *read, log_probabilities]),
-        *_reference(setup, [*forward, recorded, *read, log_probabilities, passing]),
-        ("loss backward", [*forward, recorded, *read, log_probabilities, loss.logit_gradient(setup)]),
+        ("loss forward", [*forward, cached, *read, loss.shifted_logits(setup), log_probabilities]),
+        *_reference(setup, [*forward, recorded, log_probabilities, passing]),
+        ("loss backward", [*forward, recorded, left, log_probabilities, loss.logit_gradient(setup)]),
         ("deepest backward", [*forward, recorded, working, scattered]),
         ("backward end", [*held, added, working, fetched, quantised, root, weights.tied_gradient(setup)]),
         ("optimizer step", [*held, grads, weights.step_temporaries(setup)]),

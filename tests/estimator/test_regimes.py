@@ -9,7 +9,7 @@ import pytest
 
 from estimator.api import Estimate, RunConfig
 from estimator.estimation import estimate
-from estimator.memory import activations, candidates, weights
+from estimator.memory import activations, candidates, loss, weights
 from estimator.memory.setup import Setup
 from estimator.memory.timeline import timeline
 from estimator.models.choose import choose_model
@@ -52,7 +52,7 @@ MOMENTS = {
     "model load": {"weights"},
     "forward end": {"weights", "optimizer state", "saved activations", "autocast weight copies", "logits"},
     "loss forward": {"logits", "fp32 copy of the logits", "log-probabilities"},
-    "loss backward": {"logits", "fp32 copy of the logits", "log-probabilities", "gradient of the logits"},
+    "loss backward": {"log-probabilities", "gradient of the logits"},
     "deepest backward": {"saved activations", "layer being differentiated", "gradient buckets"},
     "backward end": {"gradients", "gradient buckets"},
     "optimizer step": {"weights", "gradients", "optimizer state", "optimizer temporaries"},
@@ -106,9 +106,17 @@ def test_fsdp_mixed_precision_shards_fp32_and_gathers_16_bits() -> None:
 
 
 def test_logits_have_a_copy_log_probabilities_and_a_gradient() -> None:
-    at = moment("loss backward")
-    assert at["logits"] == TOKENS * V * 2
-    assert at["fp32 copy of the logits"] == at["log-probabilities"] == at["gradient of the logits"] == TOKENS * V * 4
+    before, after = moment("loss forward"), moment("loss backward")
+    assert (before["logits"], before["fp32 copy of the logits"]) == (TOKENS * V * 2, TOKENS * V * 4)
+    assert before["log-probabilities"] == after["log-probabilities"] == TOKENS * V * 4
+    assert after["gradient of the logits"] == 2 * TOKENS * V * 4  # of the log-probabilities, and of the logits
+    assert "fp32 copy of the logits" not in after  # log_softmax keeps its result alone
+    held = loss.held_logits(replace(setup(), holds_logits=True))
+    assert (after.get("logits", 0), held.num_bytes) == (0, TOKENS * V * 2)
+    shifted = loss.shifted_logits(replace(setup(), shifts_logits=True))
+    assert shifted.num_bytes == TOKENS * V * (4 - 2)  # in fp32, when the 16-bit ones are gone
+    old = loss.held_logits(replace(setup(), holds_logits=True, shifts_logits=True))
+    assert old.num_bytes == TOKENS * V * 4
     fused = moment("loss backward", loss_impl="fused")
     assert not {name for name in fused if "logit" in name or "prob" in name}
     chunked = moment("loss backward", loss_impl="chunked")
@@ -283,10 +291,11 @@ def test_log_probabilities_are_taken_sequence_by_sequence() -> None:
     """trl selective_log_softmax: 16-bit logits, what log_softmax keeps of each sequence, and a gradient."""
     seen = 2 * TOKENS * V  # two answers
     at = moment("loss backward", objective="dpo")
-    assert (at["logits"], at["log-probabilities"], at["gradient of the logits"]) == (2 * seen, 2 * seen, 2 * seen)
+    one_sequence = seen * 2 // 4  # of two pairs, and its gradient
+    assert (at["log-probabilities"], at["gradient of the logits"]) == (2 * seen, 2 * seen + 2 * one_sequence)
     assert "fp32 copy of the logits" not in at
     mixed = moment("loss backward", objective="dpo", precision="amp-bf16")
-    assert (mixed["log-probabilities"], mixed["gradient of the logits"]) == (4 * seen, 2 * seen)
+    assert (mixed["log-probabilities"], mixed["gradient of the logits"]) == (4 * seen, 2 * one_sequence)
     assert moment("reference forward", objective="dpo")["reference logits"] == seen * (2 + 2 // 4)
 
 
