@@ -32,9 +32,13 @@ def main() -> None:
         # Nothing but the standard library was imported so far; the new interpreter ignores the working
         # directory, PYTHONPATH and the user's site folder.
         os.execv(sys.executable, [sys.executable, "-I", "-m", "preflight", *sys.argv[1:]])  # noqa: S606
-    from bot.cli.main import run
+    try:
+        from bot.cli.main import run
 
-    sys.exit(run(sys.argv[1:]))
+        code = run(sys.argv[1:])
+    except KeyboardInterrupt:  # before the command could see it
+        code = 130
+    sys.exit(code)
 
 
 if __name__ == "__main__":

@@ -148,7 +148,7 @@ def cell_lines(source: bytes) -> dict[int, tuple[str, ...]]:
     from analyzer.notebooks.magics import lines_of
 
     try:
-        found = code_cells(source.decode("utf-8-sig"))
+        found, _ = code_cells(source.decode("utf-8-sig"))
         return {cell.number: tuple(line.rstrip("\r\n") for line in lines_of(cell.text)) for cell in found}
     except (ValueError, PreflightError):
         return {}

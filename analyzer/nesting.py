@@ -3,11 +3,12 @@
 LibCST's native parser works on the C stack: nesting that is deep enough ends the process, and no ``except`` catches
 that. Terms: the *height* of an expression is the number of nodes on the longest way down its tree; every bracket,
 attribute, call, subscript, operator and adjacent string adds one. The *block depth* of a statement is the number of
-blocks around it, where each ``elif`` counts as one, because it is an ``if`` inside the ``else`` of the one before.
-Their sum bounds how deep the parser and everything after it recurse.
+blocks around it. Their sum bounds how deep the parser and everything after it recurse.
 
     f(a.b.c, (1 + 2) * 3)     height 4: the call, ``*``, the parentheses, ``+``
 
+An ``elif`` is an ``if`` inside the ``else`` of the one before, so the parser recurses there too, if on less stack: the
+branches above a statement are counted by themselves. What is ours goes through such a chain step by step.
 
 The scan is one pass of one regular expression; it never recurses. It errs on the deep side (``a == b`` in an
 argument default counts ``=`` as an operator), never on the flat side.
@@ -27,6 +28,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 MAX_DEPTH = 300
+MAX_ELIFS = 1_000
+"""Of 8,000 the parsers survive; Python 3.12 gives up at 3,000."""
 MAX_FILE_BYTES = 2 * 1024 * 1024
 """Generated code and data, not programs: the longest module of PyTorch, a table of operators, has 1.4 MB."""
 MAX_PATTERN_HEIGHT = 10
@@ -110,9 +113,12 @@ def too_deep(source: bytes) -> str | None:
         return None
     scan = _Scan(encoded)
     scan.run()
-    if scan.deepest <= MAX_DEPTH:
-        return None if scan.cost <= MAX_PARSE_COST else "so many nested brackets that parsing would take minutes"
-    return f"nested {scan.deepest:,} deep at line {scan.line_of_deepest()}; at most {MAX_DEPTH} are analysed"
+    if scan.deepest > MAX_DEPTH:
+        return f"nested {scan.deepest:,} deep at line {scan.line_of(scan.where)}; at most {MAX_DEPTH} are analysed"
+    if scan.most_elifs > MAX_ELIFS:
+        line = scan.line_of(scan.last_elif)
+        return f"{scan.most_elifs:,} `elif` branches above line {line}; at most {MAX_ELIFS:,} are analysed"
+    return None if scan.cost <= MAX_PARSE_COST else "so many nested brackets that parsing would take minutes"
 
 
 def encoding_of(source: bytes) -> str:
@@ -198,7 +204,7 @@ class _Scan:
     """State of one pass: the blocks around the current line, and what was found. Of the seven kinds of token there are
     tens of thousands in a file, so `run` handles the frequent ones itself, on plain numbers."""
 
-    __slots__ = ("_blocks", "_elifs", "_source", "_start", "cost", "deepest", "where")
+    __slots__ = ("_blocks", "_elifs", "_source", "_start", "cost", "deepest", "last_elif", "most_elifs", "where")
 
     def __init__(self, source: bytes) -> None:
         self._source = source
@@ -206,8 +212,8 @@ class _Scan:
         self._elifs = [0]  # elif branches before this line, one entry per block
         self._start = 0
         self.cost = 0
-        self.deepest = 0
-        self.where = 0
+        self.deepest = self.most_elifs = 0
+        self.where = self.last_elif = 0
 
     def run(self) -> None:
         source, around = self._source, list[_Level]()
@@ -245,8 +251,8 @@ class _Scan:
             after_string = False
         self._end_statement((best, inner, num_operators), around)
 
-    def line_of_deepest(self) -> int:
-        return self._source.count(b"\n", 0, self.where) + 1
+    def line_of(self, offset: int) -> int:
+        return self._source.count(b"\n", 0, offset) + 1
 
     def _closed(self, height: int, level: _Level) -> _Level:
         """The level around a bracket that closes. The bracket itself counts: each pair of ``f(1)(2)(3)`` is a node
@@ -261,7 +267,7 @@ class _Scan:
         while around:
             best, inner, num_operators = self._closed(max(best, inner + num_operators), around.pop())
         height = max(best, inner + num_operators)
-        depth = height + len(self._blocks) - 1 + sum(self._elifs)
+        depth = height + len(self._blocks) - 1
         if height > MAX_PATTERN_HEIGHT and _CASE.match(self._source, self._start):
             depth += MAX_DEPTH
         if depth > self.deepest:
@@ -283,6 +289,8 @@ class _Scan:
             elifs.append(0)
         elif _ELIF.match(self._source, offset):
             elifs[-1] += 1
+            if (num_elifs := sum(elifs)) > self.most_elifs:
+                self.most_elifs, self.last_elif = num_elifs, offset
         elif elifs[-1] and not _ELSE.match(self._source, offset):
             elifs[-1] = 0
 

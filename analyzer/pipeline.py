@@ -7,12 +7,12 @@ import sys
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TypeVar
 
 from analyzer import catalogue, extensions, screen, suppress, unit_tests
 from analyzer.api import Files, Options
-from analyzer.engine.program import Program
+from analyzer.engine.program import BUDGET, Program
 from analyzer.engine.sources import Renumbered, Sources
 from analyzer.engine.trace import Site
 from analyzer.findings import Confidence, Evidence, Excuse, Finding, Fix, Report, Skipped, Span, Suppressed
@@ -27,6 +27,11 @@ from analyzer.rules.base import Draft, Rule
 from analyzer.rules.base import Report as RuleReport
 
 T = TypeVar("T")
+MAX_FIX_STEPS = 3 * BUDGET
+"""For the fixes in one file, for each target that shows what they are for."""
+_TOO_MANY_FIXES = "so many fixes that not all could be tried: those are not offered; every finding is reported"
+_LONGEST_NOTE = 300
+"""An error may quote a whole file."""
 
 
 def analyze(files: Files, targets: Sequence[str], options: Options) -> Report:
@@ -59,11 +64,15 @@ class Run:
 
     def all(self, targets: Iterable[str]) -> None:
         for path in targets:
-            for item in analyze_one(self.sources, path, self.rules, self.shown, self.skipped):
+            nothing: list[Finding] = []
+            for item in boundary(self.skipped, path, "the analysis", partial(self._found, path), nothing):
                 self.entries.setdefault(item.path, set()).add(path)
                 known = self.findings.get((item.rule, item.span))
                 if known is None or item.confidence.rank > known.confidence.rank:
                     self.findings[item.rule, item.span] = item
+
+    def _found(self, path: str) -> list[Finding]:
+        return list(analyze_one(self.sources, path, self.rules, self.shown, self.skipped))
 
     def notes(self, targets: Iterable[str]) -> tuple[Skipped, ...]:
         unread = [self.sources.skipped[path] for path in targets if path in self.sources.skipped]
@@ -71,6 +80,30 @@ class Run:
 
     def of(self, path: str) -> list[Finding]:
         return [item for item in self.findings.values() if item.path == path]
+
+
+def boundary(notes: dict[Skipped, None], path: str, what: str, action: Callable[[], T], otherwise: T) -> T:
+    """The result of `action`; `otherwise`, with a note on the file, where it breaks: a bug of ours costs what it is in,
+    and nothing beside it."""
+    try:
+        return action()
+    except Renumbered:
+        raise
+    except Exception as error:  # noqa: BLE001  boundary per file, rule, fix and comment: see above
+        notes[Skipped(path, f"internal error in {what}: {type(error).__name__}: {error}"[:_LONGEST_NOTE])] = None
+        return otherwise
+
+
+class _Steps:
+    """What may be spent on trying fixes, in steps of the engine: a file whose analysis is dear has fewer tries."""
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+        self.are_spent = False
+
+    def are_left(self) -> bool:
+        self.are_spent |= self.left <= 0
+        return self.left > 0
 
 
 class _Changed:
@@ -94,17 +127,22 @@ def verified(run: Run, files: Files, least: Confidence) -> list[Finding]:
         mine = [item if item.confidence.rank >= least.rank else replace(item, fix=None) for item in run.of(path)]
         source = run.sources.project.read(path)
         if source is not None and any(item.fix for item in mine):
+            steps = _Steps(MAX_FIX_STEPS * len(run.entries[path]))
 
-            def again(changed: bytes, path: str = path) -> Sequence[str] | None:
+            def again(changed: bytes, path: str = path, steps: _Steps = steps) -> Sequence[str] | None:
                 tree = _Changed(files, path, changed)
                 sources = run.sources.with_changed(run.sources.project.with_changed(tree, path), path)
                 found: set[tuple[str, Site]] = set()
                 for entry in sorted(run.entries[path]):
-                    drafts = drafted(sources, entry, run.rules, frozenset({path}), {})
+                    drafts = drafted(sources, entry, run.rules, frozenset({path}), {}, steps)
                     found.update((draft.rule.code, draft.site) for draft in drafts)
                 return None if path in sources.skipped else [code for code, _ in found]
 
-            mine = list(verify(source, mine, again))
+            without = tuple(replace(item, fix=None) for item in mine)
+            tried = partial(verify, source, mine, again, steps.are_left)
+            mine = list(boundary(run.skipped, path, "a fix", tried, without))
+            if steps.are_spent:
+                run.skipped[Skipped(path, _TOO_MANY_FIXES)] = None
         kept += mine
     return kept
 
@@ -116,17 +154,21 @@ def finish(
     sure = [item for item in found if item.confidence.rank >= options.min_confidence.rank]
     kept: list[Finding] = []
     hidden: list[Suppressed] = []
+    broken: dict[Skipped, None] = {}
     merged = reconcile(sure)
     for path in dict.fromkeys(item.path for item in merged):
         mine = [item for item in merged if item.path == path]
-        stay, gone = suppress.apply(path, files.read(path) or b"", mine)
+        hushed = partial(suppress.apply, path, files.read(path) or b"", mine)
+        all_stay: tuple[tuple[Finding, ...], tuple[Suppressed, ...]] = (tuple(mine), ())
+        stay, gone = boundary(broken, path, "the comments", hushed, all_stay)
         kept += stay
         hidden += gone
     kept.sort(key=lambda item: (item.span, item.rule))
-    idle, busy = _excuses(files, targets, options, found, frozenset(item.path for item in skipped))
+    unsure = frozenset(item.path for item in skipped)
+    idle, busy = _excuses(files, targets, options, found, unsure, broken)
     return Report(
         num_files=len(targets),
-        skipped=skipped,
+        skipped=(*skipped, *broken),
         findings=tuple(kept),
         suppressed=tuple(hidden),
         idle=tuple(idle),
@@ -135,7 +177,12 @@ def finish(
 
 
 def _excuses(
-    files: Files, targets: Collection[str], options: Options, found: Sequence[Finding], unsure: frozenset[str]
+    files: Files,
+    targets: Collection[str],
+    options: Options,
+    found: Sequence[Finding],
+    unsure: frozenset[str],
+    broken: dict[Skipped, None],
 ) -> tuple[list[Excuse], list[Excuse]]:
     """Idle and busy excuses. What is only partly analysed has no idle ones; nor has a file that is no target."""
     all_ran = not options.select and not options.ignore
@@ -144,7 +191,9 @@ def _excuses(
     busy: list[Excuse] = []
     for path in dict.fromkeys([*targets, *(item.path for item in found)]):
         mine = [item for item in found if item.path == path]
-        unused, used = suppress.excuses(path, files.read(path) or b"", mine, rules)
+        excuses = partial(suppress.excuses, path, files.read(path) or b"", mine, rules)
+        none: tuple[list[Excuse], list[Excuse]] = ([], [])
+        unused, used = boundary(broken, path, "the comments", excuses, none)
         idle += unused if path in targets and path not in unsure else ()
         busy += used
     return idle, busy
@@ -160,7 +209,7 @@ def analyze_one(
         return
     if source is not None and not _is_extended() and is_quiet(source, sources.unit(path)):
         return
-    yield from seen_again(lambda: list(located(_drafts(sources, path, rules, shown, skipped), sources)))
+    yield from seen_again(lambda: list(located(_drafts(sources, path, rules, shown, skipped), sources, skipped)))
 
 
 @lru_cache(maxsize=1)
@@ -170,10 +219,15 @@ def _is_extended() -> bool:
 
 
 def drafted(
-    sources: Sources, path: str, rules: Sequence[type[Rule]], shown: Container[str], skipped: dict[Skipped, None]
+    sources: Sources,
+    path: str,
+    rules: Sequence[type[Rule]],
+    shown: Container[str],
+    skipped: dict[Skipped, None],
+    steps: _Steps,
 ) -> list[Draft]:
     """The findings of `analyze_one` before their places are looked up."""
-    return seen_again(lambda: _drafts(sources, path, rules, shown, skipped))
+    return seen_again(lambda: _drafts(sources, path, rules, shown, skipped, steps))
 
 
 def seen_again(look: Callable[[], T]) -> T:
@@ -186,13 +240,20 @@ def seen_again(look: Callable[[], T]) -> T:
 
 
 def _drafts(
-    sources: Sources, path: str, rules: Sequence[type[Rule]], shown: Container[str], skipped: dict[Skipped, None]
+    sources: Sources,
+    path: str,
+    rules: Sequence[type[Rule]],
+    shown: Container[str],
+    skipped: dict[Skipped, None],
+    steps: _Steps | None = None,
 ) -> list[Draft]:
     program = Program(sources.project, knowledge(), sources)
     try:
         program.run_target(path)
         return _asked(program, path, rules, shown, skipped)
     finally:
+        if steps is not None:
+            steps.left -= BUDGET - program.budget_left
         program.forget()
 
 
@@ -204,46 +265,52 @@ def _asked(
     drafts: list[Draft] = []
     for rule in rules:
         report = RuleReport(rule)
-        try:
-            rule().check(program, report)
-        except Renumbered:
-            raise
-        except Exception as error:  # noqa: BLE001  boundary per rule: a broken rule must not hide the others
-            skipped[Skipped(path, f"internal error in {rule.code}: {type(error).__name__}: {error}")] = None
-            continue
-        drafts += [draft for draft in report.drafts.values() if draft.site.path in shown]
+        asked = partial(_check, rule, program, report)
+        if boundary(skipped, path, rule.code, asked, otherwise=False):
+            drafts += [draft for draft in report.drafts.values() if draft.site.path in shown]
     return [draft for draft in drafts if not unit_tests.is_inside(program, draft.site)]
 
 
-def located(drafts: Sequence[Draft], sources: Sources) -> Iterator[Finding]:
-    """Drafts with their positions."""
+def _check(rule: type[Rule], program: Program, report: RuleReport) -> bool:
+    rule().check(program, report)
+    return True
+
+
+def located(drafts: Sequence[Draft], sources: Sources, skipped: dict[Skipped, None]) -> Iterator[Finding]:
+    """Drafts with their positions. A fix that cannot be made is noted, and costs only itself."""
     sites = {draft.site for draft in drafts} | {step.site for draft in drafts for step in draft.evidence}
     places: dict[tuple[str, int], Span] = {}
     for path in sorted({site.path for site in sites if sources.units.get(site.path) is not None}):
         found = sources.spans(path, {site.at for site in sites if site.path == path})
         places.update({(path, number): span for number, span in found.items()})
     for draft in drafts:
-        yield finding(draft, places, sources)
+        path, what = draft.site.path, f"a fix of {draft.rule.code}"
+        fix = boundary(skipped, path, what, partial(fix_of, draft, sources), None)
+        yield finding(draft, places, fix)
 
 
-def finding(draft: Draft, places: dict[tuple[str, int], Span], sources: Sources) -> Finding:
+def fix_of(draft: Draft, sources: Sources) -> Fix | None:
+    """The fix of a draft with its positions."""
+    if draft.fix is None:
+        return None
+    path = draft.site.path
+    edits = resolve(
+        draft.fix.edits,
+        lambda: sources.tree(path),
+        lambda numbers: sources.spans(path, numbers),
+        lambda number: sources.is_loose(path, number),
+        lambda: sources.lines(path),
+    )
+    return Fix(draft.fix.title, draft.fix.applicability, edits)
+
+
+def finding(draft: Draft, places: dict[tuple[str, int], Span], fix: Fix | None) -> Finding:
     """One draft as a finding."""
     evidence = tuple(
         Evidence(span.path, span.start.line, span.start.column, step.note)
         for step in draft.evidence
         if (span := places.get((step.site.path, step.site.at)))
     )
-    fix = None
-    if draft.fix is not None:
-        path = draft.site.path
-        edits = resolve(
-            draft.fix.edits,
-            lambda: sources.tree(path),
-            lambda numbers: sources.spans(path, numbers),
-            lambda number: sources.is_loose(path, number),
-            lambda: sources.lines(path),
-        )
-        fix = Fix(draft.fix.title, draft.fix.applicability, edits)
     return Finding(
         rule=draft.rule.code,
         name=draft.rule.name,

@@ -10,7 +10,7 @@ from analyzer.engine.events import Guard, Loop
 from analyzer.engine.forward import Forwards
 from analyzer.engine.graphs import device_of
 from analyzer.engine.hooks import argument, framework_of
-from analyzer.engine.machine import Args, unseen
+from analyzer.engine.machine import MAX_ITEMS, Args, unseen
 from analyzer.engine.measures import SCALED_IN_PLACE, Mark, after_call
 from analyzer.engine.registration import note_unregistered
 from analyzer.engine.state import State, merge
@@ -90,7 +90,7 @@ class Calls(Forwards):
             else:
                 value = self.evaluate(arg.value, state)
             known = self.in_order(value, state) if arg.star == "*" else None
-            if known is not None:
+            if known is not None and len(positional) + len(known) <= MAX_ITEMS:
                 positional.extend(known)
                 nodes.extend([None] * len(known))
             elif arg.star:

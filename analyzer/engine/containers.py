@@ -8,7 +8,7 @@ from analyzer.engine import outputs
 from analyzer.engine.data_events import LoaderIterated, WeightsKept
 from analyzer.engine.events import Loop, Loss, Store
 from analyzer.engine.graphs import carries
-from analyzer.engine.machine import CONTAINERS, LAST, MAX_APART, unseen
+from analyzer.engine.machine import CONTAINERS, LAST, MAX_APART, MAX_ITEMS, unseen
 from analyzer.engine.narrowing import Change, narrow
 from analyzer.engine.operations import Operations
 from analyzer.engine.state import State
@@ -52,7 +52,7 @@ class Containers(Operations):
         for item in expr.items:
             if isinstance(item, ir.Starred):
                 value = self.evaluate(item.value, state)
-                if isinstance(value, Tuple):
+                if isinstance(value, Tuple) and len(items) + len(value.items) <= MAX_ITEMS:
                     items.extend(value.items)
                 else:
                     loose = True

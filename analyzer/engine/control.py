@@ -7,6 +7,7 @@ dropped, so each event is seen once, with what holds in every iteration.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
 
 from analyzer.engine import frozen, modes
@@ -39,15 +40,58 @@ from analyzer.syntax.scope import dotted
 MAX_PASSES = 4
 
 
+@dataclass(slots=True)
+class _Half:
+    """An `if` whose `else` has not run yet: the guards and the container that was lacking around it, its condition, the
+    state before the `else` and that after the first branch, what was narrowed, and how many modes had been switched."""
+
+    guards: tuple[Guard, ...]
+    yes: Guard
+    other: State
+    end: State | None
+    changes: tuple[list[Change], list[Change]]
+    switches: int
+    lacking: str
+
+
 class Control(Assignments):
     """Run compound statements."""
 
     def if_(self, node: ir.If, state: State) -> State | None:
+        """A chain of `elif` is an `if` in the `else` of an `if` and so on: run without going as deep."""
+        above: list[_Half | tuple[Guard, ...]] = []
+        while True:
+            half = self.first_half(node, state)
+            if isinstance(half, _Half):
+                rest, state = node.orelse, half.other
+                above.append(half)
+            else:
+                rest = half
+                above.append(self.guards)
+            inner = rest[0] if len(rest) == 1 else None
+            if not isinstance(inner, ir.If) or not self.is_branch(inner):
+                break
+            self.spend()
+            node = inner
+        met = self.run(rest, state)
+        for one in reversed(above):
+            if isinstance(one, _Half):
+                met = self.second_half(one, met)
+            else:
+                self.guards = one
+        return met
+
+    def is_branch(self, node: ir.If) -> bool:
+        """Whether an `if` is nothing but one."""
+        return True
+
+    def first_half(self, node: ir.If, state: State) -> _Half | ir.Block:
+        """An `if` up to its `else`; where it is known which branch is taken, that branch."""
         test = self.evaluate(node.test, state)
         known = truth(test)
         self.note_sync(test, "if", node.test.at)
         if known is not None:
-            return self.run(node.body if known else node.orelse, state)
+            return node.body if known else node.orelse
         yes = Guard(self.site(node.at), True, is_periodic(test) or resets_counter(node))
         guards, self.guards = self.guards, (*self.guards, yes)
         other, switches = state.fork(), len(self.switches)
@@ -55,14 +99,18 @@ class Control(Assignments):
         outer, self.lacking = self.lacking, lacking(node.test, "not in")
         end = self.run(node.body, state)
         self.guards, self.lacking = (*guards, yes.other), lacking(node.test, "in")
-        otherwise = self.run(node.orelse, other)
-        self.lacking = outer
+        return _Half(guards, yes, other, end, changes, switches, outer)
+
+    def second_half(self, half: _Half, otherwise: State | None) -> State | None:
+        """Where both branches meet; `otherwise` is the end of the `else`."""
+        end, yes, guards = half.end, half.yes, half.guards
+        self.lacking = half.lacking
         # where one branch leaves, the other's condition holds for the rest of the block (`run` ends it there)
         self.guards = guards if (end is None) is (otherwise is None) else (*guards, yes.other if end is None else yes)
         met = merge([end, otherwise])
-        settle(end, otherwise, changes, met)
-        if met is not None and len(self.switches) > switches:
-            modes.choose(self, (end, otherwise), met, switches)
+        settle(end, otherwise, half.changes, met)
+        if met is not None and len(self.switches) > half.switches:
+            modes.choose(self, (end, otherwise), met, half.switches)
         return met
 
     def for_(self, node: ir.For, state: State) -> State | None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from analyzer.engine import modes
 from analyzer.engine.containers import Containers
+from analyzer.engine.fold import MAX_TEXT
 from analyzer.engine.machine import OutOfBudget, unseen
 from analyzer.engine.narrowing import narrow, settle
 from analyzer.engine.state import State, merge
@@ -47,7 +48,8 @@ class Expressions(Containers):
         parts = [self.evaluate(part, state) for part in expr.parts]
         if all(isinstance(part, Const) for part in parts):
             text = "".join(str(part.value) for part in parts if isinstance(part, Const))
-            return const(text, start(self.site(expr.at), repr(text)[:60]))
+            if len(text) <= MAX_TEXT:
+                return const(text, start(self.site(expr.at), repr(text)[:60]))
         for part, node in zip(parts, expr.parts, strict=True):
             self.note_sync(part, "format", node.at)
         return Scalar("str")

@@ -18,6 +18,7 @@ _UNARY: dict[str, Callable[[Any], Any]] = {
     "-": operator.neg, "+": operator.pos, "not": operator.not_, "~": operator.invert,
 }  # fmt: skip
 _LIMIT = 1 << 64
+MAX_TEXT = 10_000
 
 
 class NotConstant(Exception):
@@ -111,6 +112,6 @@ def _power(left: object, right: object) -> object:
 def _small(value: object) -> object:
     if isinstance(value, int) and abs(value) > _LIMIT:
         raise NotConstant
-    if isinstance(value, (str, bytes)) and len(value) > 10_000:
+    if isinstance(value, (str, bytes)) and len(value) > MAX_TEXT:
         raise NotConstant
     return value

@@ -55,7 +55,9 @@ class Functions(Binding):
 
     def run_function(self, func: Func, args: Args, at: int, state: State) -> Value:
         key = (func.path, func.node.at)
-        self.called.add(key)
+        if key not in self.called:
+            self.called.add(key)
+            self.first_calls.append(key)
         active = sum(1 for frame in self.frames if frame.node is func.node)
         if len(self.frames) >= MAX_DEPTH or active > 1:
             return self.call_unseen(Unknown("calls nest too deeply"), args, at, state, "calls nest too deeply")
@@ -69,6 +71,8 @@ class Functions(Binding):
             self.passes += 1
             self.is_dry = is_dry or are_synthetic(args.all())
         result = self.within_budget(lambda: self.activate(func, frame, state), 16 if self.matters(func) else 2)
+        if result is None and func.path == self.target:
+            self.too_large[getattr(func.node, "name", "lambda")] = None
         self.calls, self.passes, self.is_dry = calls, passes, is_dry
         if MODULES in self.wanted and result is not None:
             note_maker(self, func, args, result, state)
@@ -83,16 +87,22 @@ class Functions(Binding):
         depth, context = len(self.frames), (self.loops, self.guards, self.calls, self.forwards, self.passes)
         allowed = self.steps_left - self.steps_left // keep
         kept, self.steps_left = self.steps_left - allowed, allowed
-        mark = len(self.events)
+        mark, calls = len(self.events), len(self.first_calls)
         try:
             return action()
         except OutOfBudget:
             self.cut_off(mark)
+            self.uncall(calls)
             del self.frames[depth:]
             self.loops, self.guards, self.calls, self.forwards, self.passes = context
             return None
         finally:
             self.steps_left = kept + max(0, self.steps_left)
+
+    def uncall(self, since: int) -> None:
+        """What was first called in a part that is cut off counts as called by nobody: it is still run on its own."""
+        self.called.difference_update(self.first_calls[since:])
+        del self.first_calls[since:]
 
     def activate(self, func: Func, frame: Frame, state: State) -> Value:
         before = state.get(GRAD_OFF)

@@ -110,13 +110,17 @@ class Imports(Functions):
     # --- later ------------------------------------------------------------------------------------------------
 
     def if_(self, node: ir.If, state: State) -> State | None:
-        if not is_for_types(node) or not any(map(_is_import, node.body)):
+        if self.is_branch(node):
             return super().if_(node, state)
         other = state.fork()
         for each in node.body:
             self.postpone(each)
         end = self.run(tuple(each for each in node.body if not _is_import(each)), state)
         return merge([end, self.run(node.orelse, other)])
+
+    def is_branch(self, node: ir.If) -> bool:
+        """Whether an `if` is no import for type checkers."""
+        return not is_for_types(node) or not any(map(_is_import, node.body))
 
     def postpone(self, node: ir.Stmt) -> None:
         """Note what an import will bind."""

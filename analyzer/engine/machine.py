@@ -33,6 +33,8 @@ FILES_BUDGET = 10_000
 CONTAINERS = ("list", "dict", "set", "deque", "Data")
 LAST = "is last"
 """The field of a list for what it holds last."""
+MAX_ITEMS = 1_000
+"""Of a tuple made of others, and of unpacked arguments: what is put together twice, again and again, has no end."""
 MAX_APART = 64
 """So many items of a list are told apart."""
 
@@ -130,6 +132,10 @@ class Machine(ABC):
         """How many forward passes are in progress, and calls of other methods of modules (``encode``), parts of one."""
         self.class_uses: dict[ir.ClassDef, dict[str, frozenset[str]]] = {}
         self.called: set[tuple[str, int]] = set()
+        self.first_calls: list[tuple[str, int]] = []
+        """The functions in the order of their first calls."""
+        self.too_large: dict[str, None] = {}
+        """What of the target was not followed to its end, by name; empty for its body."""
         self.transparent: dict[object, bool] = {}
         """Decorators that give back what they are given, and whether they call it."""
         self.heads: dict[object, State] = {}

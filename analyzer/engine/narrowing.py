@@ -9,8 +9,8 @@ afterwards what it held.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache, partial
 from typing import Literal, NamedTuple
 
 from analyzer.engine.graphs import without_graph
@@ -149,7 +149,7 @@ def exclude(machine: Machine, claimed: Iterable[Claim], state: State, branch: tu
         held = state.get(place) if place is not None else None
         if place is None or held is None:
             continue
-        left = _left(held, claim.what, machine.site(claim.of.at), is_taken_apart=_is_taken_apart(claim.of, branch))
+        left = _left(held, claim.what, machine.site(claim.of.at), partial(_is_taken_apart, claim.of, branch))
         if left is not held:
             state.set(place, left)
             changed.append(Change(place, held, left))
@@ -166,7 +166,7 @@ def settle(yes: State | None, no: State | None, changes: tuple[list[Change], lis
             met.set(change.place, change.before)
 
 
-def _left(value: Value, what: Excluded, site: Site, *, is_taken_apart: bool) -> Value:
+def _left(value: Value, what: Excluded, site: Site, is_taken_apart: Callable[[], bool]) -> Value:
     """What is left of a value that is no tensor, or has no graph. What an unread model gives may be anything that holds
     tensors: where it is taken apart as such, it stays."""
     holding = [case for case in value.cases if isinstance(case, (Tensor, Unknown)) and case.roots]
@@ -174,7 +174,7 @@ def _left(value: Value, what: Excluded, site: Site, *, is_taken_apart: bool) -> 
         return value
     if what == "graph":
         return union(without_graph(case) for case in value.cases)
-    if is_taken_apart and all(isinstance(case, Unknown) or case.is_opaque for case in holding):
+    if all(isinstance(case, Unknown) or case.is_opaque for case in holding) and is_taken_apart():
         return value
     others = [case for case in value.cases if not isinstance(case, Tensor) and case not in holding]
     return union(others) if others else unseen("no tensor", site)

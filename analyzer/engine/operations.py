@@ -7,7 +7,7 @@ from analyzer.engine.activations import shifted
 from analyzer.engine.devices import are_synthetic
 from analyzer.engine.graphs import carries, combine, device_of, roots_of, without_graph
 from analyzer.engine.lookups import Lookups
-from analyzer.engine.machine import CONTAINERS, unseen
+from analyzer.engine.machine import CONTAINERS, MAX_ITEMS, unseen
 from analyzer.engine.state import GRAD_OFF, State
 from analyzer.engine.trace import start
 from analyzer.engine.values import (
@@ -16,6 +16,7 @@ from analyzer.engine.values import (
     Method,
     Ref,
     Scalar,
+    Stream,
     Tensor,
     Tuple,
     Union,
@@ -123,7 +124,8 @@ class Operations(Lookups):
                     return unseen("a dict with others in it", self.site(at))
                 return union([one, two]) if both else one
             if isinstance(one, Tuple) and isinstance(two, Tuple):
-                return Tuple((*one.items, *two.items))
+                items = (*one.items, *two.items)
+                return Tuple(items) if len(items) <= MAX_ITEMS else Stream(union(items))
             unknown = next((case for case in (one, two) if isinstance(case, Method)), None)
             if unknown is not None:
                 return self.plain(unknown, at)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -28,6 +29,9 @@ BUDGET = 50_000
 """Steps for one target file with everything it reaches; no entry of it gets more than `ENTRY_BUDGET`."""
 _GRAD_WORDS = re.compile(rb"no_grad|inference_mode|set_grad_enabled")
 ENTRY_BUDGET = 25_000
+_LONGEST_NOTE = 300
+_NAMED = 3
+"""So many functions are named in a note."""
 
 _KNOWN_BASES = ("torch.nn.", "builtins.", "abc.", "typing.", "sklearn.", "gym.", "gymnasium.", "enum.", "collections.")
 """Classes that know nothing of training: their methods call none that trains or evaluates in a context of their own."""
@@ -45,7 +49,9 @@ class Program(Interpreter):
         """Whether all that happens has happened: from then on `of` and `within` look each question up once."""
         self.by_kind: dict[type, list[Any]] = {}
         self.by_type: dict[type, list[Any]] = {}
-        self.by_nest: dict[tuple[type, object], list[Any]] = {}
+        self.by_nest: dict[type, dict[object, list[Any]]] = {}
+        self.places: dict[int, int] = {}
+        self.roots_of: dict[ObjectId | None, set[Site]] | None = None
         self.entries: dict[Site, str] = {}
         self.open_entries: set[Site] = set()
         """Entries of classes that inherit from code that was not read, which may call them."""
@@ -60,6 +66,8 @@ class Program(Interpreter):
     def run_target(self, path: str) -> None:
         """Interpret one file and everything it reaches."""
         self.run_rest(path, self.run_main(path))
+        if self.too_large:
+            self.skipped.append(Skipped(path, _too_large(self.too_large)))
         self.events[:0] = self.early
         self.is_over = True
 
@@ -88,7 +96,8 @@ class Program(Interpreter):
         cases = [case for _, held in state.fields(scope) for case in held.cases]
         called = self.names_called(path)
         for case in sorted(cases, key=lambda case: isinstance(case, Func) and getattr(case.node, "name", "") in called):
-            self.run_uncalled(case, path, state)
+            self.noted(path, lambda case=case: self.run_uncalled(case, path, state))  # type: ignore[misc]
+            self.reset()
         for key, (func, around) in list(self.unused.items()):
             if key not in self.called:
                 self.run_entry(func, None, around)
@@ -160,13 +169,13 @@ class Program(Interpreter):
                 updates(self, framework, modules, func.node.at, is_after=True)
             self.frames.pop()
 
-        mark, loops, notes = len(self.events), self.loops, len(self.skipped)
-        self.guarded(func.path, hooked)
-        if len(self.skipped) == notes and any(_adds_to_object(event) for event in self.events[mark:]):
+        mark, loops = len(self.events), self.loops
+        is_whole = self.guarded(func.path, hooked, name_of(func))
+        if is_whole and any(_adds_to_object(event) for event in self.events[mark:]):
             del self.events[mark:]  # the next step, which finds what this one has added up
             self.reset()
             self.loops = loops
-            self.guarded(func.path, hooked)
+            self.guarded(func.path, hooked, name_of(func))
         self.reset()
 
     def reset(self) -> None:
@@ -185,31 +194,39 @@ class Program(Interpreter):
             self.own_entries.add(site)
         self.forwards, self.loops_outside = 1 if this is not None and name == "forward" else 0, 0
         start = state.fork()
-        self.guarded(func.path, lambda: self.entry(func, this, start))
+        self.guarded(func.path, lambda: self.entry(func, this, start), name)
         if this is not None and (stays or name == "__init__"):
             state.become(start)
         self.reset()
 
-    def guarded(self, path: str, action: object) -> None:
-        """One of the named boundaries: what breaks on one entry is noted, the others run."""
+    def guarded(self, path: str, action: Callable[[], object], name: str = "") -> bool:
+        """One of the named boundaries: what breaks on one entry, by its name, is noted, the others run. Whether none
+        did."""
         allowed = min(self.budget_left, ENTRY_BUDGET)
         self.steps_left = allowed
-        mark = len(self.events)
+        is_whole = self.noted(path, action, name)
+        self.budget_left -= allowed - max(0, self.steps_left)
+        return is_whole
+
+    def noted(self, path: str, action: Callable[[], object], name: str = "") -> bool:
+        """Do something; what breaks is noted. Whether nothing did."""
+        mark, calls = len(self.events), len(self.first_calls)
         try:
-            action()  # type: ignore[operator]
+            action()
         except OutOfBudget:
-            problem = "a part of this file is too large to follow; the rest is reported"
+            self.too_large[name] = None
+            self.uncall(calls)
         except RecursionError:
-            problem = "a part of this file nests too deeply to follow; the rest is reported"
+            self.skipped.append(Skipped(path, "a part of this file nests too deeply to follow; the rest is reported"))
         except Exception as error:  # noqa: BLE001  boundary per entry: one bug of ours must not hide other findings
             problem = f"internal error in the analysis: {type(error).__name__}: {error}"
+            self.skipped.append(Skipped(path, problem[:_LONGEST_NOTE]))
         else:
-            problem = ""
-        if problem:
-            self.skipped.append(Skipped(path, problem))
-            self.cut_off(mark, self.loops)
-        self.budget_left -= allowed - max(0, self.steps_left)
-        self.frames.clear()
+            return True
+        finally:
+            self.frames.clear()
+        self.cut_off(mark, self.loops)
+        return False
 
     # --- what rules ask ---------------------------------------------------------------------------------------
 
@@ -231,13 +248,31 @@ class Program(Interpreter):
 
     def within(self, kind: type[E], loops: tuple[Loop, ...]) -> Iterator[E]:
         """The events of one kind that happen inside these loops."""
-        keys = tuple(loop.key for loop in loops)
-        known = self.by_nest.get((kind, keys))
-        if known is None:
-            known = [e for e in self.of(kind) if tuple(loop.key for loop in e.loops[: len(keys)]) == keys]
-            if self.is_over:
-                self.by_nest[kind, keys] = known
-        return iter(known)
+        nest = nest_key(loops)
+        if not self.is_over:
+            return (event for event in self.of(kind) if nest_key(event.loops[: len(nest)]) == nest)
+        nests = self.by_nest.get(kind)
+        if nests is None:
+            nests = self.by_nest[kind] = {}
+            for event in self.of(kind):
+                keys = nest_key(event.loops)
+                for depth in range(len(keys) + 1):
+                    nests.setdefault(keys[:depth], []).append(event)
+        return iter(nests.get(nest, ()))
+
+    def place(self, event: Event) -> int:
+        """The place of an event in the program's order, once all has happened."""
+        if not self.places:
+            self.places = {id(each): index for index, each in enumerate(self.events)}
+        return self.places[id(event)]
+
+    def roots_through(self, modules: Iterable[ObjectId]) -> frozenset[Site]:
+        """The graphs that begin in forward passes of these modules."""
+        if self.roots_of is None:
+            self.roots_of = {}
+            for forward in self.of(Forward):
+                self.roots_of.setdefault(forward.module, set()).add(forward.root)
+        return frozenset().union(*(self.roots_of.get(module, ()) for module in modules))
 
     def nests_with(self, events: Iterable[Event]) -> frozenset[tuple[object, ...]]:
         """The nests of loops (`nest_key`) inside of which any of these events happens."""
@@ -298,8 +333,16 @@ class Program(Interpreter):
     def function_around(self, site: Site) -> ir.FunctionDef | None:
         """The function whose text a place is in: the innermost one."""
         unit = self.sources.unit(site.path)
-        around = [node for node, numbers in functions(unit) if site.at in numbers] if unit is not None else []
-        return max(around, key=lambda node: node.at, default=None)
+        if unit is None:
+            return None
+        known = _nested(unit)
+        index: int | None = bisect_right(known, site.at, key=lambda each: each[0].at) - 1
+        while index is not None and index >= 0:
+            node, around = known[index]
+            if site.at in extent(node):
+                return node
+            index = around
+        return None
 
     def is_kept(self, site: Site) -> bool:
         """Whether the value of an expression replaces an attribute (``self.table = self.table.to(device)``)."""
@@ -357,6 +400,13 @@ class Program(Interpreter):
         )
 
 
+def _too_large(names: Iterable[str]) -> str:
+    """The note on a file of which not all was followed to its end."""
+    said = [f"`{name}`" if name else "its body" for name in names]
+    most = ", ".join(said[:_NAMED]) + (f" and {len(said) - _NAMED} more" if len(said) > _NAMED else "")
+    return f"a part of this file is too large to follow ({most}); the rest is reported"
+
+
 def nest_key(loops: tuple[Loop, ...]) -> tuple[object, ...]:
     """Which loops these are, outermost first."""
     return tuple(loop.key for loop in loops)
@@ -366,6 +416,18 @@ def nest_key(loops: tuple[Loop, ...]) -> tuple[object, ...]:
 def functions(unit: ir.Unit) -> tuple[tuple[ir.FunctionDef, range], ...]:
     """The functions of a file, each with the numbers of the nodes that its text holds."""
     return tuple((node, extent(node)) for node in of_type(unit, ir.FunctionDef))
+
+
+@lru_cache(maxsize=16)
+def _nested(unit: ir.Unit) -> tuple[tuple[ir.FunctionDef, int | None], ...]:
+    """The functions of a file in the order of their numbers, each with the index of the one around it."""
+    found: list[tuple[ir.FunctionDef, int | None]] = []
+    for node in sorted((node for node, _ in functions(unit)), key=lambda node: node.at):
+        around = len(found) - 1 if found else None
+        while around is not None and node.at not in extent(found[around][0]):
+            around = found[around][1]
+        found.append((node, around))
+    return tuple(found)
 
 
 @lru_cache(maxsize=16)

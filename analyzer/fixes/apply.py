@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from analyzer.findings import Edit, Finding, Fix, Position
 from analyzer.nesting import decode, encoding_of
@@ -43,14 +43,33 @@ def _offset(starts: Sequence[int], text: str, place: Position) -> int:
     return offset
 
 
-def overlap(one: Fix, other: Fix) -> bool:
-    """Whether two fixes touch the same characters, so that only one can be applied."""
-    return any(a == b or _touch(a, b) for a in one.edits for b in other.edits)
+class Taken:
+    """Edits that were chosen, by the lines they touch: of hundreds only neighbours are compared."""
+
+    def __init__(self) -> None:
+        self._edits: dict[tuple[str, int], list[Edit]] = {}
+
+    def overlaps(self, fix: Fix) -> bool:
+        """Whether a fix touches the same characters as one of them, so that only one can be applied."""
+        return any(_touch(mine, edit) for edit in fix.edits for mine in self._near(edit))
+
+    def clashes(self, fix: Fix) -> bool:
+        """Whether a fix cannot be tried together with them. One line that both add is no obstacle: it is added once."""
+        return any(mine != edit and _touch(mine, edit) for edit in fix.edits for mine in self._near(edit))
+
+    def add(self, fix: Fix) -> None:
+        """Choose a fix."""
+        for edit in fix.edits:
+            for place in _lines(edit):
+                self._edits.setdefault(place, []).append(edit)
+
+    def _near(self, edit: Edit) -> Iterator[Edit]:
+        return (mine for place in _lines(edit) for mine in self._edits.get(place, ()))
 
 
-def clash(one: Fix, other: Fix) -> bool:
-    """Whether two fixes cannot be tried together. One line that both add is no obstacle: it is added once."""
-    return any(a != b and _touch(a, b) for a in one.edits for b in other.edits)
+def _lines(edit: Edit) -> Iterator[tuple[str, int]]:
+    span = edit.span
+    return ((span.path, line) for line in range(span.start.line, span.end.line + 1))
 
 
 def _touch(a: Edit, b: Edit) -> bool:
@@ -60,10 +79,12 @@ def _touch(a: Edit, b: Edit) -> bool:
 def choose(findings: Iterable[Finding], with_unsafe: bool = False) -> list[Fix]:
     """The fixes to apply together: safe ones (unless told otherwise) that do not overlap; the first one wins."""
     chosen: list[Fix] = []
+    taken = Taken()
     for finding in findings:
         fix = finding.fix
         if fix is None or (fix.applicability != "safe" and not with_unsafe):
             continue
-        if not any(overlap(fix, other) for other in chosen):
+        if not taken.overlaps(fix):
             chosen.append(fix)
+            taken.add(fix)
     return chosen

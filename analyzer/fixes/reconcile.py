@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from analyzer.findings import Finding
-from analyzer.fixes.apply import overlap
+from analyzer.fixes.apply import Taken
 
 CAUSES: tuple[tuple[str, ...], ...] = (
     ("PF101", "PF103"),  # kept with its graph, kept on the device: the graph holds the device memory as well
@@ -22,14 +22,13 @@ def reconcile(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     """`findings` without those that another one on the same line speaks for, and without fixes that collide."""
     present = {(item.path, item.line, item.rule) for item in findings}
     kept = [item for item in findings if not _spoken_for(item, present)]
-    by_path: dict[str, list[Finding]] = {}
+    taken = Taken()
     result: list[Finding] = []
     for item in kept:
-        others = by_path.setdefault(item.path, [])
-        fix = item.fix
-        if fix is not None and any(other.fix is not None and overlap(fix, other.fix) for other in others):
+        if item.fix is not None and taken.overlaps(item.fix):
             item = replace(item, fix=None)
-        others.append(item)
+        if item.fix is not None:
+            taken.add(item.fix)
         result.append(item)
     return tuple(result)
 

@@ -18,6 +18,10 @@ _CHARACTER = re.compile(
     r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\.|[^\\]", re.DOTALL
 )
 _PYTHON = re.compile(r"(?i)i?python[\d.]*|")
+MAX_CELLS = 10_000
+"""A person writes a few hundred; each may cost a note and an attempt to parse it."""
+_LONGEST_KEY = len('""') + len("worksheets") * len("\\u0077")
+"""Of the keys that lead to a source, each letter of which may be an escape."""
 
 Path = tuple["str | int", ...]
 
@@ -52,23 +56,33 @@ class CodeCell:
         return offset
 
 
-def code_cells(raw: str) -> list[CodeCell]:
-    """The code cells in order. Raises `InputError` where `raw` is no notebook in Python."""
-    document = _document(raw)
+def code_cells(raw: str) -> tuple[list[CodeCell], list[str]]:
+    """The code cells in order, and notes on those that hold no text. Raises `InputError` where `raw` is no notebook in
+    Python."""
+    cells = list(_cells(_document(raw)))
+    if len(cells) > MAX_CELLS:
+        raise InputError(f"a notebook of {len(cells):,} cells; at most {MAX_CELLS:,} are analysed")
     sources = _sources(raw)
     found: list[CodeCell] = []
-    number = 0
-    for path, cell in _cells(document):
-        number += 1
-        if not isinstance(cell, dict) or cell.get("cell_type") != "code":
-            continue
-        key = "source" if "source" in cell else "input"
-        source = cell.get(key, "")
-        strings = source if isinstance(source, list) else [source]
-        if not all(isinstance(item, str) for item in strings):
-            raise InputError(f"no notebook: the source of cell {number} is neither text nor a list of lines")
-        found.append(_cell(number, strings, isinstance(source, list), sources, (*path, key)))
-    return found
+    notes: list[str] = []
+    for number, (path, cell) in enumerate(cells, 1):
+        if not isinstance(cell, dict):
+            notes.append(left_out(number, "not a JSON object"))
+        elif cell.get("cell_type") == "code":
+            key = "source" if "source" in cell else "input"
+            source = cell.get(key)
+            strings: list[Any] = source if isinstance(source, list) else [source]
+            if all(isinstance(item, str) for item in strings):
+                found.append(_cell(number, strings, isinstance(source, list), sources, (*path, key)))
+            else:
+                problem = "its source is neither text nor a list of lines" if key in cell else "it has no source"
+                notes.append(left_out(number, problem))
+    return found, notes
+
+
+def left_out(number: int, problem: str) -> str:
+    """What is said of a cell that is no part of the program."""
+    return f"cell {number}: {problem}; the other cells are analysed"
 
 
 def _cell(number: int, strings: list[str], is_list: bool, sources: Mapping[Path, int], path: Path) -> CodeCell:
@@ -84,10 +98,10 @@ def _cell(number: int, strings: list[str], is_list: bool, sources: Mapping[Path,
 
 def _document(raw: str) -> Mapping[str, Any]:
     try:
-        document = json.loads(raw)
+        document = json.loads(raw, parse_int=float)  # no number matters, and Python reads no `int` of 4,400 digits
     except json.JSONDecodeError as error:
         raise InputError(f"no notebook: broken JSON at {error.lineno}:{error.colno} ({error.msg})") from None
-    except (RecursionError, ValueError):
+    except RecursionError:
         raise InputError("no notebook: JSON nested too deeply") from None
     if not isinstance(document, dict) or not any(
         isinstance(document.get(key), list) for key in ("cells", "worksheets")
@@ -129,7 +143,7 @@ def _sources(raw: str) -> dict[Path, int]:
         mark, string = token["mark"], token["string"]
         if string is not None:
             if is_key:
-                path[-1] = json.loads(string) if len(string) < 40 else ""
+                path[-1] = json.loads(string) if len(string) <= _LONGEST_KEY else ""
             elif path and _is_source(path):
                 found[tuple(path)] = token.start("string") + 1
         elif mark in ("{", "["):
@@ -148,4 +162,5 @@ def _sources(raw: str) -> dict[Path, int]:
 
 
 def _is_source(path: list[str | int]) -> bool:
-    return path[0] in ("cells", "worksheets") and ("source" in path[2:5] or "input" in path[4:6])
+    depth = 2 if path[0] == "cells" else 4 if path[0] == "worksheets" else len(path)
+    return len(path) > depth and path[depth] in ("source", "input")

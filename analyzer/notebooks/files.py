@@ -36,6 +36,8 @@ class NotebookFiles:
                 self._known[path] = read(raw)
             except InputError as error:
                 self._known[path] = str(error)
+            except Exception as error:  # noqa: BLE001  boundary per file: a notebook may be anything
+                self._known[path] = f"internal error in the notebook: {type(error).__name__}: {error}"[:300]
         return self._known[path]
 
     def placed(self, report: Report) -> Report:

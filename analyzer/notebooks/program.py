@@ -11,13 +11,14 @@ from dataclasses import dataclass, field
 from analyzer.errors import InputError
 from analyzer.findings import Cell, Edit, Position, Span
 from analyzer.fixes.apply import apply
-from analyzer.nesting import too_deep
-from analyzer.notebooks.cells import CodeCell, code_cells
+from analyzer.nesting import MAX_FILE_BYTES, too_deep
+from analyzer.notebooks.cells import CodeCell, code_cells, left_out
 from analyzer.notebooks.magics import Line, as_python, lines_of
 
 MAX_BYTES = 32 * 2**20
 """Outputs are part of the file: a notebook is much longer than its program."""
 _COOKIE = re.compile(r"(?m)^(?P<before>[ \t\f]*#.*?cod)ing(?=[:=])")
+_STRAY = {ast.Return: "return", ast.Yield: "yield", ast.YieldFrom: "yield"}
 _FLAGS = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 
 
@@ -101,9 +102,14 @@ def read(raw: bytes) -> Notebook:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(f"no notebook: not UTF-8 at byte {error.start}") from None
-    cells = code_cells(text)
+    cells, notes = code_cells(text)
+    huge = [cell for cell in cells if len(cell.text) > MAX_FILE_BYTES]
+    notes += [left_out(cell.number, f"{len(cell.text):,} characters long") for cell in huge]
+    cells = [cell for cell in cells if len(cell.text) <= MAX_FILE_BYTES]
+    if (length := sum(len(cell.text) for cell in cells)) > MAX_FILE_BYTES:
+        raise InputError(f"{length:,} characters of code; at most {MAX_FILE_BYTES:,} are analysed")
     translated = [as_python(cell.text) for cell in cells]
-    notes = _without_broken_cells(cells, translated)
+    notes += _without_broken_cells(cells, translated)
     rows, lines = [], []
     for cell, python in zip(cells, translated, strict=True):
         start = 0
@@ -117,13 +123,11 @@ def read(raw: bytes) -> Notebook:
 
 def _without_broken_cells(cells: list[CodeCell], translated: list[list[Line]]) -> list[str]:
     """Blank the cells that are no Python, which never ran either: the others are the program. Says which."""
-    if _problem("".join(_text(lines) for lines in translated), with_libcst=False) is None:
-        return []
     notes = []
     for index, cell in enumerate(cells):
-        problem = _problem(_text(translated[index]), with_libcst=True)
+        problem = _problem(_text(translated[index]))
         if problem:
-            notes.append(f"cell {cell.number}: {problem}; the other cells are analysed")
+            notes.append(left_out(cell.number, problem))
             translated[index] = [Line("\n", is_made=True) for _ in translated[index]]
     return notes
 
@@ -133,7 +137,7 @@ def _text(lines: list[Line]) -> str:
     return text if not text or text.endswith(("\n", "\r")) else f"{text}\n"
 
 
-def _problem(text: str, with_libcst: bool) -> str | None:
+def _problem(text: str) -> str | None:
     source = text.encode("utf-8", "replace")
     deep = too_deep(source)
     if deep:
@@ -141,12 +145,25 @@ def _problem(text: str, with_libcst: bool) -> str | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            compile(text, "cell", "exec", _FLAGS, dont_inherit=True)
+            tree = compile(source.decode(), "cell", "exec", _FLAGS, dont_inherit=True)
     except SyntaxError as error:
         # This Python may be older than the notebook's: LibCST knows the syntax of all.
-        return f"syntax error at {error.lineno or 1}:{error.offset or 1}" if not with_libcst or _fails(text) else None
+        return f"syntax error at {error.lineno or 1}:{error.offset or 1}" if _fails(text) else None
     except (ValueError, RecursionError, MemoryError):
         return "cannot be parsed"
+    stray = _outside_function(tree) if "return" in text or "yield" in text else None
+    return f"`{_STRAY[type(stray)]}` outside a function at line {stray.lineno}" if stray is not None else None
+
+
+def _outside_function(tree: ast.AST) -> ast.Return | ast.Yield | ast.YieldFrom | None:
+    """What only a function may hold, where there is none around it: the parser lets it pass, Python does not."""
+    todo = [tree]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, (ast.Return, ast.Yield, ast.YieldFrom)):
+            return node
+        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            todo.extend(ast.iter_child_nodes(node))
     return None
 
 

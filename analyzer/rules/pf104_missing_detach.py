@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from analyzer.engine.events import Backward, Clear, Forward, Loss, Step
 from analyzer.engine.graphs import roots_of
 from analyzer.engine.optim_events import OptimizerMade
-from analyzer.engine.program import Program
+from analyzer.engine.program import Program, nest_key
 from analyzer.engine.targets import Bootstrapped, Mark, PolicyWeighted, WeightsAveraged, marks_of
 from analyzer.engine.trace import Gap, Site, start
 from analyzer.engine.values import ObjectId
@@ -64,7 +66,8 @@ class MissingDetach(Rule):
         steps = list(program.of(Step))
         trained = frozenset(module for step in steps for module in step.modules)
         backwards = list(program.of(Backward)) if steps else []
-        results = [(backward, *_applied(program, backward, steps)) for backward in backwards]
+        around = _by_nest(program)
+        results = [(each, *_applied(each, around.get(nest_key(each.loops), ()))) for each in backwards]
         for backward, applied, updates in results:
             through = [each for site in backward.roots for each in forwards.get(site, ()) if each.module is not None]
             wanted = [other.roots for other, also, _ in results if other is not backward and also]
@@ -94,24 +97,31 @@ def _check_views(program: Program, report: Report) -> None:
         )
 
 
-def _applied(program: Program, backward: Backward, steps: list[Step]) -> tuple[frozenset[ObjectId], list[Step]]:
-    """The modules whose gradients are applied before they are cleared, by the steps that follow in the iteration."""
+def _by_nest(program: Program) -> dict[object, list[Clear | Step]]:
+    """What clears or applies gradients, by the loops around it."""
+    found: dict[object, list[Clear | Step]] = {}
+    for event in program.events:
+        if isinstance(event, (Clear, Step)):
+            found.setdefault(nest_key(event.loops), []).append(event)
+    return found
+
+
+def _applied(backward: Backward, around: Iterable[Clear | Step]) -> tuple[frozenset[ObjectId], list[Step]]:
+    """The modules whose gradients are applied before they are cleared, by the steps that follow in the iteration;
+    `around` are the events of its loops."""
     cleared: set[ObjectId] = set()
     applied: set[ObjectId] = set()
     updates: list[Step] = []
-    for event in program.events:
-        if event.order <= backward.order or [each.key for each in event.loops] != [each.key for each in backward.loops]:
+    for event in around:
+        if event.order <= backward.order:
             continue
+        if not event.modules:
+            return frozenset(), []  # of something we could not tell
         if isinstance(event, Clear):
-            if not event.modules:
-                return frozenset(), []  # of something we could not tell
             cleared |= event.modules
-        elif isinstance(event, Step):
-            if not event.modules:
-                return frozenset(), []
-            if event.modules - cleared:
-                applied |= event.modules - cleared
-                updates.append(event)
+        elif event.modules - cleared:
+            applied |= event.modules - cleared
+            updates.append(event)
     return frozenset(applied), updates
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-
 from analyzer.engine.events import Backward, Clear, Escape, Forward, Loop, Step
 from analyzer.engine.optim_events import OptimizerMade
 from analyzer.engine.program import Program, functions
@@ -154,11 +152,10 @@ def _shared_loop(program: Program, step: Step) -> tuple[tuple[Loop, ...], Backwa
 
 def _backward_of(program: Program, step: Step, nest: tuple[Loop, ...]) -> Backward | None:
     """The backward whose gradients the step applies: through its modules where one is seen, the nearest before it."""
-    through = {forward.root for forward in program.of(Forward) if forward.module in step.modules}
+    through = program.roots_through(step.modules)
     found = list(program.within(Backward, nest))
     ours = [backward for backward in found if backward.roots & through] or found
-    earlier = {id(event) for event in itertools.takewhile(lambda event: event is not step, program.events)}
-    nearest = [backward for backward in ours if id(backward) in earlier] or ours
+    nearest = [backward for backward in ours if program.place(backward) < program.place(step)] or ours
     return nearest[-1] if nearest else None
 
 

@@ -58,15 +58,14 @@ class UntunedDataLoader(Rule):
         function makes."""
         known = loading(program)
         uses_gpu: bool | None = None
+        on_cpu: bool | None = None
         together: dict[tuple[object, tuple[str, ...]], list[LoaderMade]] = {}
         for made in program.of(LoaderMade):
-            if (
-                made.has_more
-                or loads_graphs(program, made)
-                or _is_on_accelerator(program, made)
-                or _runs_on_cpu(program)
-            ):
+            if made.has_more or loads_graphs(program, made) or _is_on_accelerator(program, made):
                 continue
+            on_cpu = _runs_on_cpu(program) if on_cpu is None else on_cpu
+            if on_cpu:
+                break
             is_quick = dataset_kind(program, made.argument("dataset")) in {"memory", "iterable"}
             lacks_workers = not is_quick and _lacks(made, "num_workers", 0)
             lacks_pinning = _lacks(made, "pin_memory", False)

@@ -96,7 +96,16 @@ class _Lowering:
         return ir.Raise(at, self.expr(node.exc) if node.exc else None)
 
     def if_(self, node: cst.If, at: int) -> ir.Stmt:
-        return ir.If(at, self.expr(node.test), self.block(node.body), self.orelse(node.orelse))
+        """A chain of `elif` is told without going as deep."""
+        above: list[tuple[int, ir.Expr, ir.Block]] = []
+        while isinstance(node.orelse, cst.If):
+            above.append((at, self.expr(node.test), self.block(node.body)))
+            node = node.orelse
+            at = self.number(node)
+        chain = ir.If(at, self.expr(node.test), self.block(node.body), self.orelse(node.orelse))
+        for at, test, body in reversed(above):
+            chain = ir.If(at, test, body, (chain,))
+        return chain
 
     def orelse(self, node: cst.If | cst.Else | None) -> ir.Block:
         if node is None:

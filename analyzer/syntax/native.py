@@ -123,7 +123,16 @@ class _Lowering:
         return ir.Raise(at, self.expr(node.exc) if node.exc else None)
 
     def if_(self, node: ast.If, at: int) -> ir.Stmt:
-        return ir.If(at, self.expr(node.test), self.block(node.body), self.block(node.orelse))
+        """A chain of `elif` is an `if` in the `else` of an `if` and so on: told without going as deep."""
+        above: list[tuple[int, ir.Expr, ir.Block]] = []
+        while len(node.orelse) == 1 and isinstance(node.orelse[0], ast.If):
+            above.append((at, self.expr(node.test), self.block(node.body)))
+            node = node.orelse[0]
+            at = self.number(node)
+        chain = ir.If(at, self.expr(node.test), self.block(node.body), self.block(node.orelse))
+        for at, test, body in reversed(above):
+            chain = ir.If(at, test, body, (chain,))
+        return chain
 
     def for_(self, node: ast.For | ast.AsyncFor, at: int) -> ir.Stmt:
         iterable = self.expr(node.iter)

@@ -54,10 +54,10 @@ def _one_pass(
         fixes = [fix for fix in chosen_fixes(mine, with_unsafe) if all(edit.span.path == path for edit in fix.edits)]
         if not fixes:
             continue
-        old = texts[path] if path in texts else (job.root / path).read_bytes()
         try:
+            old = texts[path] if path in texts else (job.root / path).read_bytes()
             new = applied(old, [edit for fix in fixes for edit in fix.edits])
-        except ValueError:  # the file changed since it was analysed
+        except (OSError, ValueError):  # the file changed, or went away, since it was analysed
             continue
         if new != old:
             yield path, (old, new, len(fixes))

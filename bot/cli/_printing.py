@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bot.cli._streams import write
 from bot.cli._width import columns
 from bot.errors import InputError
 
@@ -40,9 +41,7 @@ def rendered(report: Report, form: str, is_coloured: bool = False) -> str:
 
 def show(text: str) -> None:
     """Print, whatever the names of files hold."""
-    if hasattr(sys.stdout, "reconfigure"):
-        sys.stdout.reconfigure(errors="backslashreplace")
-    sys.stdout.write(text)
+    write(text)
 
 
 def is_coloured() -> bool:

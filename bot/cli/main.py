@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import difflib
 import importlib
-import os
 import pkgutil
 import sys
 import textwrap
@@ -14,6 +13,7 @@ from types import ModuleType
 from typing import NoReturn
 
 import bot.cli
+from bot.cli._streams import open_closed, silence, tell, write
 from bot.cli._width import columns, paragraphs
 from bot.errors import PreflightError
 
@@ -74,6 +74,24 @@ def _strange(word: str, parser: argparse.ArgumentParser) -> str:
 
 def run(argv: Sequence[str]) -> int:
     """Run one command line (without the program name) and return its exit code."""
+    open_closed()
+    try:
+        code = _run(argv)
+        write()
+    except BrokenPipeError:  # the reader (`| head`) has what it wanted
+        code = 0
+    except OSError as error:
+        if error.filename is not None:  # no stream of ours
+            raise
+        tell(f"preflight: what it says cannot be written: {error.strerror}")
+        code = 2
+    except KeyboardInterrupt:
+        code = 130
+    silence()
+    return code
+
+
+def _run(argv: Sequence[str]) -> int:
     if not argv or argv[0] in {"-h", "--help", "help"}:
         print(_overview())
         return 0 if argv else 2
@@ -92,14 +110,7 @@ def run(argv: Sequence[str]) -> int:
         print(f"preflight {argv[0]}: {_strange(strange[0], parser)}", file=sys.stderr)
         return 2
     try:
-        code = int(module.run(args))
-        sys.stdout.flush()  # here, where a reader that went away (`| head`) is expected, not at the interpreter's end
-        return code
+        return int(module.run(args))
     except PreflightError as error:
         print(f"preflight {argv[0]}: {error}", file=sys.stderr)
         return 2
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except KeyboardInterrupt:
-        return 130

@@ -27,6 +27,11 @@ def visible(text: str) -> str:
     return "".join(f"⟨U+{ord(char):04X}⟩" if is_invisible(char) else char for char in text)
 
 
+def on_one_line(text: str) -> str:
+    """`visible`, with line ends spelled out as well: names of files may hold them, and the next line is not theirs."""
+    return visible(text).replace("\n", "⟨U+000A⟩")
+
+
 def code(text: str, limit: int = 200) -> str:
     """An inline code span of one line; nothing inside it acts."""
     shown = visible(" ".join(text.split("\n"))).replace("\t", " ")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from analyzer.findings import Cell, Evidence, Excuse, Finding, Report, Severity
 from bot.catalogue import find
 from bot.errors import InputError
-from bot.render.markdown import visible
+from bot.render.markdown import on_one_line
 
 Lines = Callable[[str, "int | None"], Sequence[str]]
 """The lines of a file, by the path the report has, or of one cell of a notebook; empty where it cannot be read."""
@@ -41,9 +41,11 @@ def render(report: Report, lines: Lines, style: Style) -> str:
         mine = [finding for finding in report.findings if finding.path == path]
         parts.append("\n\n".join("\n".join(_finding(finding, lines, style)) for finding in mine))
     if report.skipped:
-        parts.append("\n".join(f"{visible(item.path)}: skipped: {visible(item.reason)}" for item in report.skipped))
+        parts.append(
+            "\n".join(f"{on_one_line(item.path)}: skipped: {on_one_line(item.reason)}" for item in report.skipped)
+        )
     if report.idle:
-        parts.append("\n".join(visible(f"{item.path}:{item.line}: note: {unused(item)}") for item in report.idle))
+        parts.append("\n".join(on_one_line(f"{item.path}:{item.line}: note: {unused(item)}") for item in report.idle))
     parts.append("\n".join([summary(report), *_excused(report)]))
     return "\n\n".join(parts)
 
@@ -64,7 +66,7 @@ def _excused(report: Report) -> Iterator[str]:
     for (rule, source, reason), number in sorted(counted.items())[:_MAX_REASONS]:
         # A baseline has no place for reasons.
         why = "" if source == "baseline" else f": {reason or 'no reason given'}"
-        yield visible(f"  suppressed {number} {rule} ({source}){why}")
+        yield on_one_line(f"  suppressed {number} {rule} ({source}){why}")
     if len(counted) > _MAX_REASONS:
         yield f"  … and {len(counted) - _MAX_REASONS} more reasons"
 
@@ -91,16 +93,16 @@ def _plural(number: int, noun: str) -> str:
 def _finding(finding: Finding, lines: Lines, style: Style) -> Iterator[str]:
     at = finding.cell.start if finding.cell else finding.span.start
     name = f"{finding.path}:cell {finding.cell.number}" if finding.cell else finding.path
-    place = style("bold", visible(f"{name}:{at.line}:{at.column + 1}:"))
+    place = style("bold", on_one_line(f"{name}:{at.line}:{at.column + 1}:"))
     severity = style(finding.severity.value, finding.severity.value)
     title = f"{finding.rule} {finding.name} ({finding.confidence.value})"
-    yield f"{place} {severity} {title} {visible(finding.message)}"
+    yield f"{place} {severity} {title} {on_one_line(finding.message)}"
     yield from _excerpt(finding, lines, style)
     for step in finding.evidence:
         yield from _step(step, finding, lines, style)
     if finding.fix:
         how = "" if finding.fix.applicability == "safe" else " (unsafe: changes what the program does)"
-        yield f"  fix: {visible(finding.fix.title)}{how}"
+        yield f"  fix: {on_one_line(finding.fix.title)}{how}"
 
 
 def _excerpt(finding: Finding, lines: Lines, style: Style) -> Iterator[str]:
@@ -130,7 +132,7 @@ def _step(step: Evidence, finding: Finding, lines: Lines, style: Style) -> Itera
     text = _line(lines, step.path, step.cell, line)
     is_elsewhere = (step.path, step.line) != (finding.path, finding.line)
     excerpt = f"   {style('dim', _cut(text.strip(), style.width))}" if text is not None and is_elsewhere else ""
-    yield f"  {visible(place)}: {visible(step.note)}{excerpt}"
+    yield f"  {on_one_line(place)}: {on_one_line(step.note)}{excerpt}"
 
 
 def _line(lines: Lines, path: str, cell: Cell | None, number: int) -> str | None:
@@ -139,5 +141,5 @@ def _line(lines: Lines, path: str, cell: Cell | None, number: int) -> str | None
 
 
 def _cut(text: str, width: int) -> str:
-    shown = visible(text)
+    shown = on_one_line(text)
     return shown if len(shown) <= width else shown[: width - 1] + "…"

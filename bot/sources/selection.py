@@ -48,7 +48,7 @@ class _Found:
     def name(self, word: str) -> Path | None:
         """Take a named path; the folder it is or lies in."""
         place = Path(os.path.abspath(word))
-        problem = _problem(place)
+        problem = _problem(place) if word else "an empty path: `.` means the working directory"
         if problem:
             self.missing.append(Skipped(word, problem))
             return None
@@ -63,7 +63,11 @@ class _Found:
         return place.parent
 
     def _add(self, file: Path) -> None:
-        size = file.stat().st_size
+        try:
+            size = file.stat().st_size
+        except OSError as error:  # it went away
+            self._refused(error)
+            return
         if size > (MAX_NOTEBOOK_BYTES if file.suffix == ".ipynb" else MAX_BYTES):
             self.skipped.append(Skipped(_shown(file), f"{size:,} bytes long: more than a program has"))
         else:
@@ -96,8 +100,11 @@ def _is_program(file: Path) -> bool:
     """Whether a named file may be Python: by its suffix, for want of one, or by its first line."""
     if file.suffix in _SUFFIXES or not file.suffix:
         return True
-    with file.open("rb") as stream:
-        return re.match(rb"#!.*python", stream.read(200)) is not None
+    try:
+        with file.open("rb") as stream:
+            return re.match(rb"#!.*python", stream.read(200)) is not None
+    except OSError:  # it went away
+        return False
 
 
 def _problem(place: Path) -> str | None:
@@ -105,6 +112,8 @@ def _problem(place: Path) -> str | None:
     try:
         mode = place.stat().st_mode
     except OSError as error:
+        if isinstance(error, FileNotFoundError) and place.is_symlink():
+            return f"a link to {os.readlink(place)}, which is not there"
         if isinstance(error, FileNotFoundError):
             return f"no such file or directory{there_is(place)}"
         return f"cannot be read: {error.strerror}"

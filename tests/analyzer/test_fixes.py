@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
+
 import libcst as cst
 import pytest
 
 from analyzer.findings import Confidence, Edit, Evidence, Finding, Fix, Position, Severity, Span
-from analyzer.fixes.apply import apply
+from analyzer.fixes.apply import apply, choose
 from analyzer.fixes.edits import InsertAfter, InsertStatement, Replace, SymbolicEdit, resolve
 from analyzer.fixes.reconcile import reconcile
 from analyzer.fixes.verify import verify
@@ -147,3 +149,43 @@ def test_fixes_that_add_the_same_line_are_tried_together() -> None:
     kept = verify(b"x = y z\n", findings, analyse)
     assert seen == [b"import copy\nx =a yb z\n", b"x = yc z\n"]
     assert all(item.fix is not None for item in kept)
+
+
+def _many(number: int) -> tuple[bytes, list[Finding]]:
+    def at(line: int) -> Edit:
+        return Edit(Span("x.py", Position(line, 0), Position(line, 1)), "good")
+
+    return b"x\n" * number, [_finding("PF101", line, (at(line),)) for line in range(1, number + 1)]
+
+
+def test_one_bad_fix_among_many_costs_a_few_tries() -> None:
+    source, findings = _many(200)
+    seen: list[bytes] = []
+
+    def analyse(changed: bytes) -> list[str]:
+        seen.append(changed)
+        lines = changed.splitlines()
+        return ["PF204"] * (lines[76] == b"good") + ["PF101"] * lines.count(b"x")
+
+    kept = verify(source, findings, analyse)
+    assert [item.line for item in kept if item.fix is None] == [77]
+    assert len(seen) < 20
+
+
+def test_what_is_not_tried_is_not_offered() -> None:
+    source, findings = _many(8)
+    tries = iter([True, False])
+
+    def analyse(changed: bytes) -> list[str]:
+        return ["PF204"] * (changed.startswith(b"x")) + ["PF101"] * changed.splitlines().count(b"x")
+
+    kept = verify(source, findings[1:], analyse, lambda: next(tries))  # all fail, and so does the first half
+    assert [item.fix for item in kept] == [None] * 7
+
+
+def test_fixes_of_hundreds_of_findings_are_chosen_by_their_neighbours() -> None:
+    _, findings = _many(3_000)
+    start = time.process_time()
+    assert len(choose(findings * 2, with_unsafe=True)) == len(findings)
+    assert sum(item.fix is not None for item in reconcile(findings * 2)) == len(findings)
+    assert time.process_time() - start < 5

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import json.decoder
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import pytest
@@ -149,7 +149,10 @@ def test_ipython_syntax_becomes_python_line_for_line(cell: str, expected: str) -
         (b'{"cells": [', "broken JSON at 1:12"),
         (b"[1, 2]", "JSON without a list of cells"),
         (b"\xff\xfe{", "not UTF-8"),
-        (b'{"cells": [{"cell_type": "code", "source": 3}]}', "the source of cell 1 is neither"),
+        (b'{"cells": 3}', "JSON without a list of cells"),
+        (b'{"cells": [], "cells": null}', "JSON without a list of cells"),
+        (b'{"cells": [' + b"3," * 10_000 + b"3]}", "a notebook of 10,001 cells"),
+        (notebook([code("x = 1\n" * 200_000, as_list=False)] * 2), "2,400,000 characters of code"),
         (b'{"cells": [], "metadata": {"kernelspec": {"language": "R"}}}', "a notebook in R"),
         (b"[" * 100_000, "no notebook"),
     ],
@@ -160,6 +163,84 @@ def test_what_is_no_notebook_says_so(raw: bytes, reason: str) -> None:
     found = report(raw)
     assert (len(found.skipped), found.findings) == (1, ())
     assert reason in found.skipped[0].reason
+
+
+ODD_CELLS = {
+    "no source": ({"cell_type": "code"}, "it has no source"),
+    "a number as source": ({"cell_type": "code", "source": 3}, "its source is neither text nor a list of lines"),
+    "null as source": ({"cell_type": "code", "source": None}, "its source is neither text nor a list of lines"),
+    "an object as source": ({"cell_type": "code", "source": {"source": "x"}}, "its source is neither text nor"),
+    "a list of more than text": ({"cell_type": "code", "source": ["x = 1\n", None]}, "its source is neither text nor"),
+    "no object": (["x"], "not a JSON object"),
+    "nothing": (None, "not a JSON object"),
+    "a null byte": ({"cell_type": "code", "source": "x = 1\0"}, ""),
+    "half a character as a name": ({"cell_type": "code", "source": "\ud800 = 1"}, "syntax error at 1:1"),
+    "nesting": ({"cell_type": "code", "source": "(" * 999 + ")" * 999}, "nested 999 deep at line 1"),
+    "a string without an end": ({"cell_type": "code", "source": '"""'}, "syntax error at 1:1"),
+    "half a block": ({"cell_type": "code", "source": "if True:"}, "syntax error at 1:9"),
+    "a return of nothing": (
+        {"cell_type": "code", "source": "x = 1\nreturn x"},
+        "`return` outside a function at line 2",
+    ),
+    "a stray yield": (
+        {"cell_type": "code", "source": "for x in (yield): pass"},
+        "`yield` outside a function at line 1",
+    ),
+    "megabytes of data": ({"cell_type": "code", "source": "x = 1\n" * 400_000}, "2,400,000 characters long"),
+}
+
+
+@pytest.mark.parametrize(("cell", "reason"), ODD_CELLS.values(), ids=ODD_CELLS)
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_cell_that_is_none_costs_only_itself(cell: Any, reason: str, is_first: bool) -> None:
+    """Twice, so that two halves which make a whole together are seen to be none."""
+    whole = code(f"{SETUP}\n" + TRAIN.partition("\n")[2])
+    cells = [cell, whole, cell] if is_first else [whole, cell]
+    found = report(notebook(cells))
+    assert [item.rule for item in found.findings] == ["PF101"]
+    assert [item.reason.partition(":")[0] for item in found.skipped] == (
+        ["cell 1", "cell 3"] if is_first else ["cell 2"]
+    )
+    assert all(reason in item.reason and "the other cells are analysed" in item.reason for item in found.skipped)
+
+
+ODD_DOCUMENTS = {
+    "no metadata that we know": lambda whole: notebook([whole], metadata=[]),
+    "metadata of numbers": lambda whole: notebook([whole], metadata={"kernelspec": 3, "language_info": []}),
+    "an empty cell": lambda whole: notebook([{"cell_type": "code", "source": []}, whole]),
+    "cells of no or an odd kind": lambda whole: notebook([{"cell_type": ["code"], "source": 3}, {}, whole]),
+    "worksheets of nothing": lambda whole: json.dumps(
+        {"worksheets": [3, {}, {"cells": 3}, {"cells": [{"cell_type": "code", "input": "".join(whole["source"])}]}]}
+    ).encode(),
+    "the key of an older format": lambda whole: notebook([{"cell_type": "code", "input": whole["source"]}]),
+    "a byte order mark": lambda whole: b"\xef\xbb\xbf" + notebook([whole]),
+    "line ends of Windows": lambda whole: notebook([whole]).replace(b"\n", b"\r\n"),
+    "half a character in a string": lambda whole: notebook([code("x = '\ud800'"), whole]),
+    "a number nobody reads": lambda whole: notebook([whole], huge=1).replace(b'"huge": 1', b'"huge": ' + b"9" * 4_400),
+    "no numbers": lambda whole: notebook([whole], a=float("nan"), b=float("-inf")),
+    "megabytes of outputs": lambda whole: notebook(
+        [whole, {"cell_type": "raw", "source": 3, "outputs": ["x" * 5_000_000]}]
+    ),
+    "a key twice": lambda whole: notebook([whole]).replace(b'"source": ', b'"source": ["x = ("], "source": '),
+    "keys of escapes": lambda whole: notebook([whole]).replace(
+        b'"source"', b'"' + b"".join(b"\\u%04x" % each for each in b"source") + b'"'
+    ),
+}
+
+
+@pytest.mark.parametrize("made", ODD_DOCUMENTS.values(), ids=ODD_DOCUMENTS)
+def test_an_odd_document_is_read_all_the_same(made: Callable[[dict[str, Any]], bytes]) -> None:
+    raw = made(code(f"{SETUP}\n" + TRAIN.partition("\n")[2]))
+    found = report(raw)
+    assert [item.reason for item in found.skipped] == []
+    (finding,) = found.findings
+    line = raw.decode("utf-8-sig").split("\n")[finding.line - 1]
+    assert line[finding.span.start.column : finding.span.end.column] == "total += loss"
+
+
+def test_nesting_that_no_json_reader_follows_says_so() -> None:
+    raw = notebook([code(TRAIN)], deep=1).replace(b'"deep": 1', b'"deep": ' + b"[" * 100_000 + b"]" * 100_000)
+    assert [item.reason for item in report(raw).skipped] == ["no notebook: JSON nested too deeply"]
 
 
 def test_an_old_notebook_with_worksheets_is_read() -> None:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import encodings
 import pkgutil
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analyzer import project
+from analyzer import pipeline, project
 from analyzer.api import Options, analyze, analyze_each
-from analyzer.engine import sources
-from analyzer.findings import Confidence, Report
+from analyzer.engine import program, sources
+from analyzer.findings import Confidence, Report, Skipped
+from analyzer.fixes.verify import verify
 from benchmarks.mutants import mutant
 from benchmarks.part_analysis import Corpus
 from benchmarks.robustness import batch_problems, damage, mutated, problems, programs
@@ -63,6 +66,9 @@ ODD = {
     "a stream of itself": "x = [1]\n" + "x = map(f, zip(x, x)) if a else x\n" * 40,
     "a call of itself": "import functools\nf = g\n" + "f = functools.partial(f, f, f) if a else f\n" * 40,
     "lists of lists of themselves": "y = [1]\nz = f\n" + "y = (y, z(y)) if a else [y, y]\n" * 400,
+    "a tuple twice itself": "x = (1,)\n" + "x = x + x\nx = (*x, *x)\n" * 30,
+    "arguments twice themselves": "def f(*a, **k):\n    return a\n\nx = (1, 2)\n" + "x = f(*x, *x, **{'a': x})\n" * 40,
+    "a text twice itself": "x = 'a'\n" + "x = f'{x}{x}'\n" * 60,
     "a number that Python does not print": f"x = 0x{'f' * 20_000}\ny = {{x: x}}\nz = f'{{x}}'\nw = str(x) + f[x]\n",
     "numbers without an end": "x = int(1e999)\ny = int(float('nan'))\nz = round(1e999)\nw = range(int(1e999))\n",
 }
@@ -84,6 +90,15 @@ def test_a_file_without_torch_may_use_the_syntax_of_any_version() -> None:
     }
     report = analyze(Corpus(files), list(files), Options())
     assert [(item.path, item.reason) for item in report.skipped] == [("old.py", "syntax error at 1:0")]
+
+
+@pytest.mark.parametrize("test", ["1 == {}", "kind == {}", "isinstance(kind, A{})"])
+def test_a_flat_chain_of_branches_is_not_deep(test: str) -> None:
+    chain = "".join(f"    {'el' if n else ''}if {test.format(n + 2)}:\n        x = {n}\n" for n in range(900))
+    source = f"{LOOP}\ndef choose(kind):\n{chain}    return x\n"
+    report = analyze(Corpus({"a.py": source.encode()}), ["a.py"], Options())
+    assert [item.rule for item in report.findings] == ["PF101"]
+    assert report.skipped == ()
 
 
 WITNESSED = len(analyze(Corpus({"witness.py": LOOP.encode()}), ["witness.py"], Options()).findings)
@@ -114,3 +129,122 @@ def test_what_is_read_again_says_the_same(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(sources, "MAX_HELD_BYTES", 1)
     monkeypatch.setattr(project, "MAX_WORDS", 0)
     assert reports() == roomy
+
+
+def _broken(*_: object, **__: object) -> object:
+    raise RuntimeError("no luck")
+
+
+TRAIN = """def train(model, loader, opt):
+    total = 0
+    for x, y in loader:
+        loss = nn.functional.mse_loss(model(x), y)
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+        total += loss
+    return total
+"""
+
+SURROUND = "import torch\n\nclass A:\n    def f(self):\n        return 1\n\n"
+
+
+@pytest.mark.parametrize(
+    ("where", "says"),
+    [
+        ("analyzer.rules.pf201_missing_zero_grad.MissingZeroGrad.check", "internal error in PF201"),
+        ("analyzer.pipeline.resolve", "internal error in a fix of PF101"),
+        ("analyzer.pipeline.verify", "internal error in a fix"),
+        ("analyzer.pipeline.suppress.apply", "internal error in the comments"),
+        ("analyzer.pipeline.suppress.excuses", "internal error in the comments"),
+        ("analyzer.engine.program.Program.run_class", "internal error in the analysis"),
+        ("analyzer.engine.program.framework_of", "internal error in the analysis"),
+    ],
+)
+def test_a_bug_of_ours_costs_what_it_is_in_and_nothing_beside_it(
+    where: str, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(where, _broken)
+    files = {"a.py": SURROUND.encode() + LOOP.encode(), "b.py": LOOP.encode()}
+    found = analyze(Corpus(files), list(files), Options())
+    assert [(item.path, item.rule) for item in found.findings] == [("a.py", "PF101"), ("b.py", "PF101")]
+    notes = [item.reason for item in found.skipped]
+    assert notes
+    assert set(notes) == {f"{says}: RuntimeError: no luck"}
+    each = dict(analyze_each(Corpus(files), list(files), Options(), list(files)))
+    assert [item.rule for report in each.values() for item in report.findings] == ["PF101", "PF101"]
+
+
+@pytest.mark.parametrize(
+    "where",
+    ["analyzer.pipeline._drafts", "analyzer.notebooks.files.read"],
+)
+def test_a_file_that_breaks_the_engine_costs_no_other(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from analyzer.notebooks.program import read
+
+    whole = {"analyzer.pipeline._drafts": pipeline._drafts, "analyzer.notebooks.files.read": read}[where]
+
+    def sometimes(*given: object) -> object:
+        return _broken() if b"bad" in given or "bad.py" in given else whole(*given)  # type: ignore[operator]
+
+    monkeypatch.setattr(where, sometimes)
+    files = {"bad.ipynb": b"bad", "bad.py": LOOP.encode(), "good.py": LOOP.encode()}
+    found = analyze(Corpus(files), list(files), Options())
+    assert ("good.py", "PF101") in [(item.path, item.rule) for item in found.findings]
+    told = {item.path: item.reason for item in found.skipped}
+    at = "bad.py" if "pipeline" in where else "bad.ipynb"
+    assert told[at].startswith("internal error in the ")
+
+
+def test_what_is_too_large_is_named_and_its_parts_are_reported_on_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A caller that is not followed to its end hides nothing of what it would have called."""
+    monkeypatch.setattr(program, "ENTRY_BUDGET", 400)
+    trains = "".join(TRAIN.replace("train", f"train{number}") for number in range(20))
+    calls = "".join(f"    train{number}(model, loader, opt)\n" for number in range(20))
+    source = f"import torch\nfrom torch import nn\n{trains}\ndef main(model: nn.Module, loader, opt):\n{calls}"
+    report = analyze(Corpus({"a.py": source.encode()}), ["a.py"], Options())
+    (note,) = report.skipped
+    assert "too large to follow (" in note.reason
+    assert "`main`" in note.reason
+    assert [item.rule for item in report.findings] == ["PF101"] * 20
+
+
+def test_trying_fixes_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipeline, "MAX_FIX_STEPS", 0)
+    monkeypatch.setattr(pipeline, "verify", partial(_failing_at_first, verify))
+    report = analyze(Corpus({"a.py": LOOP.encode() + LOOP.encode()}), ["a.py"], Options())
+    assert [(item.rule, item.fix) for item in report.findings] == [("PF101", None)] * 2
+    assert [item.reason.partition(":")[0] for item in report.skipped] == ["so many fixes that not all could be tried"]
+
+
+def _failing_at_first(verify: Any, source: bytes, findings: Any, again: Any, may_go_on: Any) -> Any:
+    """All fixes together do not work."""
+    tries: list[bytes] = []
+
+    def once(changed: bytes) -> Any:
+        tries.append(changed)
+        return None if len(tries) == 1 else again(changed)
+
+    return verify(source, findings, once, may_go_on)
+
+
+def test_hundreds_of_fixes_cost_a_few_analyses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of which does not work: minutes, when each was tried alone."""
+    analyses: list[str] = []
+
+    def counted(tree: sources.Sources, path: str, *given: Any) -> Any:
+        analyses.append(path)
+        text = tree.project.read(path) or b""
+        if b"detach" in text.partition(b"def train77(")[2].partition(b"def ")[0]:
+            tree.skipped[path] = Skipped(path, "no Python any more")
+        return drafted(tree, path, *given)
+
+    drafted = pipeline.drafted
+    monkeypatch.setattr(pipeline, "drafted", counted)
+    trains = "".join(TRAIN.replace("train", f"train{number}") for number in range(150))
+    source = f"import torch\nfrom torch import nn\n{trains}"
+    found = analyze(Corpus({"a.py": source.encode()}), ["a.py"], Options()).findings
+    lines = trains.partition("def train77(")[0].count("\n") + 10
+    assert [item.line for item in found if item.fix is None] == [lines]
+    assert len(found) == 150
+    assert 5 < len(analyses) < 24
