@@ -13,17 +13,20 @@ from functools import cache
 from typing import TypeVar
 
 from analyzer.errors import InputError
-from estimator.hardware import Card
+from estimator.hardware import Card, find
 from estimator.models.choose import ModelChoice
 from estimator.models.facts import ModelFacts, find_model
 from estimator.runconfig import UNSET, RunConfig
 from estimator.sourced import Sourced, Unknown
 from estimator.tables import rows
+from estimator.units import GIB
 
 _T = TypeVar("_T")
 _SHARDS = ("zero1", "zero2", "zero3", "fsdp")
 _TOO_FAR = 2
 """A given size and a listed one that differ by more are of different models; names and their sizes round."""
+_OTHER_SIZE = 0.15
+"""Labels, usable memory and a driver's reserve differ by less of one card's size."""
 _BF16 = ("amp-bf16", "pure-bf16", "bf16-master")
 
 
@@ -42,6 +45,7 @@ class Contradiction:
 def contradictions(run: RunConfig, model: ModelChoice, cards: Sequence[Card] = ()) -> list[Contradiction]:
     """Of words that are written, never of assumed ones."""
     found = [*_of_ranks(run), *_of_training(run), *_of_cards(run, cards), *_of_flash(run, cards)]
+    found += _of_memory(run)
     return [*found, *_of_size(run, model), *(_of_model(run, model.readings[0]) if model.readings else ())]
 
 
@@ -65,6 +69,9 @@ def _of_training(run: RunConfig) -> Iterator[Contradiction]:
         for name, word in asked:
             if _written(word) not in (None, "none"):
                 yield Contradiction(f"{name} {_written(word)} is given, and nothing is trained", (name, "task"))
+        if _written(run.offload) == "optimizer":
+            text = "offload optimizer is given, and nothing is trained: it is taken for the weights'"
+            yield Contradiction(text, ("offload", "task"))
     else:
         yield from _of_method(run)
         sharding = _written(run.sharding)
@@ -85,7 +92,7 @@ def _of_method(run: RunConfig) -> Iterator[Contradiction]:
         return
     stored = _written(run.quantization)
     if stored is not None and stored != "fp8":
-        text = f"weights stored as {stored} are frozen, and the method is full: no run is both, the number is rough"
+        text = f"weights stored as {stored} are frozen, and the method is full: no run is both"
         yield Contradiction(text, ("quantization", "method"), is_impossible=stored != "mxfp4")
     has_rank = run.lora_rank.is_known and run.optimizer.value != "galore"  # its projections have that rank
     if has_rank or run.lora_targets.is_known or _written(run.dora):
@@ -122,6 +129,21 @@ def _of_cards(run: RunConfig, cards: Sequence[Card]) -> Iterator[Contradiction]:
         if (precision in _BF16 and not card.has_bf16) or (precision == "fp8" and not card.has_fp8):
             text = f"{card.label} has no arithmetic in {'fp8' if precision == 'fp8' else 'bf16'}"
             yield Contradiction(text, ("precision", "gpu"))
+
+
+def _of_memory(run: RunConfig) -> Iterator[Contradiction]:
+    """A size that no card of the name has."""
+    size, names = _written(run.gpu_memory), _written(run.gpu)
+    if size is None or names is None or len(names) != 1:
+        return
+    try:
+        sizes = [card.usable_bytes for card in find(names[0]) if card.usable_bytes]
+    except InputError:
+        return
+    if sizes and all(abs(one / size - 1) > _OTHER_SIZE for one in sizes):
+        listed = " or ".join(f"{one / GIB:.1f}" for one in sorted(set(sizes)))
+        text = f"{names[0]} has {listed} GiB; {size / GIB:.4g} GiB are given, and counted"
+        yield Contradiction(text, ("gpu_memory", "gpu"))
 
 
 def _of_flash(run: RunConfig, cards: Sequence[Card]) -> Iterator[Contradiction]:
@@ -194,7 +216,16 @@ def _of_model(run: RunConfig, facts: ModelFacts) -> Iterator[Contradiction]:
     if facts.image_net is not None and (rank or _written(run.method) in ("lora", "qlora")):
         text = "adapters are counted for the projections of transformers: beside convolutions the number is rough"
         yield Contradiction(text, ("method", "lora_rank", "model"))
-    elif rank and facts.kind in ("decoder", "encoder", "encdec", "vit") and rank >= facts.hidden:
+    ways = max(_written(run.tp_degree) or 1, _written(run.pp_degree) or 1)
+    if facts.image_net is not None and ways > 1:
+        text = "tensor and pipeline parallelism are counted for transformers: of convolutions the number is rough"
+        yield Contradiction(text, ("tp_degree", "pp_degree", "model"))
+    if (
+        rank
+        and facts.image_net is None
+        and facts.kind in ("decoder", "encoder", "encdec", "vit")
+        and rank >= facts.hidden
+    ):
         text = f"adapters of rank {rank} are not smaller than the model's width of {facts.hidden}"
         yield Contradiction(text, ("lora_rank", "model"))
     yield from _of_length(run, facts)

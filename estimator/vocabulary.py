@@ -302,7 +302,7 @@ WORDS: tuple[Word, ...] = (
     Word(name="cp_degree", **_DEGREE, help="context-parallel ranks", options=("--context-parallel", "--cp"),
          aliases=("context_parallel_size",)),
     Word(name="sp_degree", **_DEGREE, help="sequence-parallel ranks", options=("--sequence-parallel",)),
-    Word(name="ep_degree", **_DEGREE, help="expert-parallel ranks", options=("--expert-parallel",)),
+    Word(name="ep_degree", **_DEGREE, help="expert-parallel ranks", options=("--expert-parallel", "--ep")),
     Word(name="num_gpus", **_number(1, 65536), help="GPUs per node", options=("--gpus",),
          aliases=("gpus_per_node", "nproc_per_node", "gpu_count")),
     Word(name="nodes", **_number(1, 65536), help="nodes", options=("--nodes",), aliases=("num_nodes", "nnodes")),

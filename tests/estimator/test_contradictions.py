@@ -43,6 +43,9 @@ def reasons(**fields: Any) -> str:
         ("the model generates no text", {"model": "bert-base-uncased", "task": "generate"}),
         ("dpo learns from answers, and the model writes none", {"model": "bert-base-uncased", "objective": "dpo"}),
         ("adapters of rank 4096 are not smaller", {"method": "lora", "lora_rank": 4096}),
+        ("offload optimizer is given, and nothing is trained", {"task": "generate", "offload": "optimizer"}),
+        ("T4 has 14.6 GiB; 80 GiB are given, and counted", {"gpu": "T4", "gpu_memory": 80}),
+        ("of convolutions the number is rough", {"model": "resnet50", "tp_degree": 2, "num_gpus": 2}),
         ("LOMO steps inside backward", {"optimizer": "lomo", "grad_accum": 2}),
         ("resnet50 has 0.0256B parameters; 7B are given, and not counted", {"model": "resnet50", "params": "7B"}),
         ("zero3 on one GPU shards nothing", {"sharding": "zero3", "num_gpus": 1}),
@@ -76,6 +79,9 @@ def test_what_contradicts_itself_is_said(said: str, fields: dict[str, Any]) -> N
     [
         {"seq_len": 4096},
         {"model": "roberta-base", "seq_len": 512},
+        {"gpu": "A100", "gpu_memory": 40},
+        {"gpu": "T4", "gpu_memory": 16},
+        {"gpu": "a card of ours", "gpu_memory": 20},
         {"model": "google/flan-t5-base", "seq_len": 4096},  # relative positions
         {"model": "bigscience/bloom-560m", "seq_len": 8192},  # slopes
         {"model": NOT_GIVEN, "params": "7B", "seq_len": 65536},  # nobody knows its positions
