@@ -45,6 +45,10 @@ _FRAMES_PER_LEVEL = 30
 
 _TOKEN = re.compile(
     rb"""
+    # What is no token is taken in one go: from one letter to the next, the search would take twice as long. It cannot
+    # fail behind that (``other``), so it never goes back.
+    (?:[\ \t0-9_]+|[=:](?!=)|(?!(?:not|and|or|in|is|if|for|lambda|await|yield)\b)[A-Za-z]\w*(?!['"]))*
+    (?:
       (?P<string>[bBrRuUfFtT]{0,3}(?:
           '''[^'\\]*(?:(?:\\.|'(?!''))[^'\\]*)*(?:'''|\Z)
         | \"\"\"[^"\\]*(?:(?:\\.|"(?!""))[^"\\]*)*(?:\"\"\"|\Z)
@@ -59,6 +63,8 @@ _TOKEN = re.compile(
     | (?P<semicolon>;)
     | (?P<deeper>\.\.\.|[.]|[-+*/%@&|^~<>=!:]=|\*\*|//|<<|>>|->|[-+*/%@&|^~<>]
         |\b(?:not|and|or|in|is|if|for|lambda|await|yield)\b)
+    | (?P<other>[\x80-\xff]+|.)
+    | \Z)
     """,
     re.VERBOSE | re.DOTALL,
 )
@@ -235,7 +241,7 @@ class _Scan:
                     best, inner, num_operators = self._closed(max(best, inner + num_operators), around.pop())
             elif kind == "string":
                 num_operators += after_string
-                inner = max(inner, _string_height(token[0]))
+                inner = max(inner, _string_height(token[kind]))
                 after_string = True
                 continue
             elif kind == "semicolon" or (
@@ -245,8 +251,8 @@ class _Scan:
                 self._end_statement((best, inner, num_operators), around)
                 best = inner = num_operators = 0
                 if kind == "line":
-                    self._start_line(token.start(), token.end())
-            else:  # a comment, or a line end inside brackets
+                    self._start_line(token.start(kind), token.end())
+            else:  # a comment, a line end inside brackets, or no token
                 continue
             after_string = False
         self._end_statement((best, inner, num_operators), around)

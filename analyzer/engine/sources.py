@@ -15,8 +15,8 @@ from analyzer.syntax.alike import alike
 from analyzer.syntax.later import cst
 from analyzer.syntax.places import Places, places
 
-MAX_PLACES = 6
-"""Python's tree of a file takes fifty times the memory of its text."""
+MAX_PLACES_BYTES = 512 << 10
+"""Of the files whose places are known: Python's tree of a file takes fifty times the memory of its text."""
 MAX_HELD_BYTES = 12 << 20
 """Of the files whose IR is kept for the next targets: it takes twenty times the memory of their text."""
 MAX_TREES = 12
@@ -36,7 +36,9 @@ class Sources:
         self.units: dict[str, ir.Unit | None] = {}
         self.skipped: dict[str, Skipped] = {}
         self._trees: dict[str, Tree] = {}
-        self._known_places: dict[str, Places] = {}
+        self._known_places: dict[str, tuple[Places, int]] = {}
+        self._placed = 0
+        """The length of the files in it."""
         self._agreed: set[str] = set()
         self.called: dict[str, tuple[frozenset[str], Journal]] = {}
         """What each file calls through its imports, once somebody asked, and what was asked to find that out."""
@@ -62,8 +64,10 @@ class Sources:
         while held > MAX_HELD_BYTES:
             path = next(iter(self._recent))
             held -= self._recent.pop(path)
-            for known in (self.units, self.skipped, self._trees, self._known_places, self.called):
+            for known in (self.units, self.skipped, self._trees, self.called):
                 known.pop(path, None)
+            if path in self._known_places:
+                self._placed -= self._known_places.pop(path)[1]
             self._agreed.discard(path)
             self._by_libcst.discard(path)
 
@@ -131,13 +135,20 @@ class Sources:
         source = self.project.read(path) if path not in self._by_libcst else None
         if source is None:
             return None
-        return self._known_places.get(path) or places(source)
+        known = self._known_places.get(path)
+        return known[0] if known is not None else places(source)
 
     def _keep(self, path: str, tree: Tree) -> Tree:
         while len(self._trees) >= MAX_TREES:
             del self._trees[next(iter(self._trees))]
         self._trees[path] = tree
         return tree
+
+    def _place(self, path: str, places: Places, length: int) -> None:
+        self._placed += length - self._known_places.pop(path, (places, 0))[1]
+        while self._known_places and self._placed > MAX_PLACES_BYTES:
+            self._placed -= self._known_places.pop(next(iter(self._known_places)))[1]
+        self._known_places[path] = places, length
 
     def _lowered(self, path: str) -> ir.Unit | None:
         source = self.project.read(path)
@@ -150,9 +161,7 @@ class Sources:
             return None
         numbered = native.numbered(source, path)
         if numbered is not None:
-            while len(self._known_places) >= MAX_PLACES:
-                del self._known_places[next(iter(self._known_places))]
-            self._known_places[path] = Places(numbered[1], source)
+            self._place(path, Places(numbered[1], source), len(source))
             return numbered[0]
         made = self._parsed(path, source)
         if made is None:

@@ -5,12 +5,10 @@ Asked of the IR, so that a file which ends without a finding is never parsed int
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Site
 from analyzer.syntax import ir
-from analyzer.syntax.scope import every, walk
+from analyzer.syntax.scope import node_at, walk
 
 
 class Words:
@@ -18,11 +16,14 @@ class Words:
 
     def __init__(self, program: Program) -> None:
         self.program = program
+        self.known: dict[Site, ir.Expr | ir.Stmt | None] = {}
 
     def node(self, site: Site) -> ir.Expr | ir.Stmt | None:
         """The IR node of a site."""
-        unit = self.program.unit(site.path)
-        return _numbered(unit).get(site.at) if unit is not None else None
+        if site not in self.known:
+            unit = self.program.unit(site.path)
+            self.known[site] = node_at(unit, site.at) if unit is not None else None
+        return self.known[site]
 
     def of(self, site: Site) -> str:
         """The names and literals of an expression; of an ``if``, of its test; in a fixed order."""
@@ -30,13 +31,6 @@ class Words:
         if isinstance(node, (ir.If, ir.While)):
             node = node.test
         return spelled(node) if isinstance(node, ir.Expr) else ""
-
-
-@lru_cache(maxsize=16)
-def _numbered(unit: ir.Unit) -> dict[int, ir.Expr | ir.Stmt]:
-    """The nodes of a file by number."""
-    nodes = reversed(every(unit))  # a part may share the number of its whole, which comes first
-    return {node.at: node for node in nodes if isinstance(node, (ir.Expr, ir.Stmt))}
 
 
 def spelled(node: ir.Expr) -> str:

@@ -18,7 +18,7 @@ from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
 from analyzer.rules.item_draws import is_for_item, without_workers
 from analyzer.syntax import ir
-from analyzer.syntax.scope import dotted, of_type, walk
+from analyzer.syntax.scope import dotted, nodes_around, walk
 
 _PICKS = {"sample": 1, "choice": 1, "choices": 1, "randint": 2, "randrange": 2}
 """Draws of a few things, and how many arguments come before how many."""
@@ -449,7 +449,7 @@ def _is_main(program: Program, event: Event) -> bool:
 def _is_in_text(program: Program, site: Site) -> bool:
     """Whether a number is drawn for a string: a port, a name; also by a function that gives a text."""
     unit, function = program.unit(site.path), program.function_around(site)
-    texts = of_type(unit, ir.Joined)
+    texts = (node for node in nodes_around(unit, site.at) if isinstance(node, ir.Joined)) if unit is not None else ()
     if any(getattr(part, "at", None) == site.at for text in texts for part in walk(text.parts, True)):
         return True
     given = [node.value for node in walk(function.body, False) if isinstance(node, ir.Return)] if function else []

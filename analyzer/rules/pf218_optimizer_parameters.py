@@ -351,7 +351,15 @@ def _owns_weights(program: Program, forward: Forward) -> bool:
 
 @lru_cache(maxsize=512)
 def _makes_parameters(cls: ir.ClassDef) -> bool:
-    calls = (dotted(node.callee) or "" for node in walk(cls.body, True) if isinstance(node, ir.Call))
+    rest: list[object] = []
+    for node in cls.body:
+        if not isinstance(node, ir.FunctionDef):
+            rest.append(node)
+            continue
+        rest += [node.decorators, node.params, node.returns]
+        if any("()" in how and name.rpartition(".")[2] == "Parameter" for name, how in node.uses.items()):
+            return True
+    calls = (dotted(node.callee) or "" for node in walk(tuple(rest), True) if isinstance(node, ir.Call))
     return any(name.rpartition(".")[2] == "Parameter" for name in calls)
 
 

@@ -309,8 +309,8 @@ def _is_of_outer(program: Program, transfer: Transfer) -> bool:
 
 def _is_given_to_lambda(program: Program, transfer: Transfer, name: str) -> bool:
     """Whether the array is the argument of a ``lambda`` around: another one in each call."""
-    unit = program.unit(transfer.made_at.path)
-    around = of_type(unit, ir.Lambda)
+    path = transfer.made_at.path
+    around = of_type(program.unit(path), ir.Lambda) if b"lambda" in (program.project.read(path) or b"") else ()
     return any(
         any(param.name == name for param in each.params)
         and any(getattr(part, "at", None) == transfer.made_at.at for part in walk((each,), True))
@@ -327,11 +327,14 @@ def _innermost(call: ir.Call) -> ir.Call:
 
 @lru_cache(maxsize=512)
 def _is_touched_in(statement: ir.For, name: str) -> bool:
-    return any(_touches(each, name) for each in walk((statement,), True))
+    return any(type(each) in _TOUCHING and _touches(each, name) for each in walk((statement,), True))
 
 
 def _is_touched(body: ir.Block, name: str | None) -> bool:
-    return name is None or any(_touches(each, name) for each in walk(body, True))
+    return name is None or any(type(each) in _TOUCHING and _touches(each, name) for each in walk(body, True))
+
+
+_TOUCHING = frozenset([ir.For, ir.Assign, ir.Augment, ir.With, ir.Call])
 
 
 def _touches(node: object, name: str) -> bool:

@@ -7,7 +7,7 @@ Read from the text of a function, as the networks are often classes that nobody 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from analyzer.engine.program import Program, functions
@@ -38,13 +38,10 @@ def pairs(program: Program) -> Iterator[Pair]:
     if unit is None or not any(word.encode() in source for word in _PULLS):
         return
     for function, _ in functions(unit):
-        if not _STOPS.isdisjoint(spelled_in(function.body)):
-            continue
-        calls = _assigned(function.body)
-        compared = [
-            node for node in walk(function.body, False) if isinstance(node, ir.Call) and _may_compare(node, calls)
-        ]
-        if len(compared) > _MAX_CALLS:
+        nodes = list(walk(function.body, False))
+        calls = _assigned(nodes)
+        compared = [node for node in nodes if isinstance(node, ir.Call) and _may_compare(node, calls)]
+        if not 2 <= len(compared) <= _MAX_CALLS or not _STOPS.isdisjoint(spelled_in(function.body)):
             continue
         for one, two in itertools.combinations(sorted(compared, key=lambda node: node.at), 2):
             found = _views(one, two, calls)
@@ -68,10 +65,10 @@ def spelled_in(body: ir.Block) -> frozenset[str]:
     return frozenset(f".{node.attr}" if isinstance(node, ir.Attribute) else node.id for node in exprs)
 
 
-def _assigned(body: ir.Block) -> dict[str, ir.Call]:
+def _assigned(nodes: Iterable[object]) -> dict[str, ir.Call]:
     """The calls that names get their only value from."""
     found: dict[str, list[ir.Expr | None]] = {}
-    for node in walk(body, False):
+    for node in nodes:
         if not isinstance(node, ir.Assign) or node.value is None or len(node.targets) != 1:
             continue
         target, value = node.targets[0], node.value

@@ -166,6 +166,50 @@ def every(unit: ir.Unit) -> tuple[object, ...]:
     return tuple(walk(unit.body, into_functions=True))
 
 
+def node_at(unit: ir.Unit, at: int) -> ir.Expr | ir.Stmt | None:
+    """The node of a number; of parts that share the number of their whole, the whole."""
+    nodes = (node for node in nodes_around(unit, at) if isinstance(node, (ir.Expr, ir.Stmt)))
+    return next((node for node in nodes if node.at == at), None)
+
+
+def nodes_around(unit: ir.Unit, at: int) -> Sequence[object]:
+    """The nodes of the innermost statement that a number is in, without the statements in it; wholes before parts.
+
+    A statement holds the numbers from its own to that of the next one. A few forms are numbered otherwise (the subject
+    of a ``match``): what is not found so is looked for in the whole file."""
+    owner, inner = None, _last_before(unit.body, at)
+    while inner is not None:
+        owner, inner = inner, _last_before(_BLOCKS[type(inner)](inner), at)
+    found: list[object] = []
+    work: list[Any] = [owner]
+    is_there = False
+    while work:
+        node = work.pop()
+        kind = type(node)
+        if kind is tuple:
+            work.extend(node)
+        elif kind in _PARTS and (node is owner or kind not in _BLOCKS):
+            found.append(node)
+            is_there |= getattr(node, "at", None) == at
+            work.extend(_PARTS[kind](node))
+    return found if is_there else every(unit)
+
+
+def _last_before(blocks: tuple[Any, ...], at: int) -> Any:
+    """Of the statements and handlers in some blocks the last one whose number is not behind `at`."""
+    found, best = None, -1
+    work = list(blocks)
+    while work:
+        node = work.pop()
+        if type(node) is tuple:
+            work.extend(node)
+        elif type(node) is ir.Case:
+            work.extend(node.body)
+        elif best < node.at <= at:
+            found, best = node, node.at
+    return found
+
+
 @lru_cache(maxsize=32)
 def _by_type(unit: ir.Unit) -> dict[type, list[Any]]:
     found: dict[type, list[Any]] = {}
