@@ -20,7 +20,7 @@ from analyzer.syntax import ir, native
 from analyzer.syntax.alike import alike, difference
 from analyzer.syntax.lower import lower
 from analyzer.syntax.places import places
-from analyzer.syntax.scope import of_type, walk
+from analyzer.syntax.scope import node_at, of_type, walk
 from tests.analyzer.engine.test_engine import Tree
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -122,6 +122,18 @@ def test_calls_are_read_alike_in_both_trees(text: str, monkeypatch: pytest.Monke
         by_python = answers()
         monkeypatch.setattr(Sources, "_places", lambda *_: None)
         assert by_python == answers()
+
+
+@pytest.mark.parametrize("text", [*FORMS, "\n".join(FORMS[:-1]), OWN[0].read_text(encoding="utf-8")])
+def test_a_node_is_found_by_its_number(text: str) -> None:
+    """As a walk through the whole file finds it; of those that share a number the first one that a walk meets."""
+    for unit in both(text.encode()):
+        wanted: dict[int, object] = {}
+        for node in walk(unit.body, into_functions=True):
+            if isinstance(node, (ir.Expr, ir.Stmt)):
+                wanted.setdefault(node.at, node)
+        for at in range(unit.num_nodes):
+            assert node_at(unit, at) is wanted.get(at)
 
 
 @pytest.mark.parametrize("text", FORMS)

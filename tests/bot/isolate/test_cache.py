@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -151,6 +152,22 @@ def test_the_oldest_entries_go_first(tmp_path: Path, monkeypatch: pytest.MonkeyP
     (tmp_path / "5").write_text("x" * 6)
     folders._thin_out(tmp_path)
     assert sorted(place.name for place in tmp_path.iterdir()) == ["5"]
+
+
+def test_many_may_write_and_read_at_once(tmp_path: Path) -> None:
+    """An entry is there whole or not at all."""
+    store, entries = Folder(tmp_path), [bytes([number]) * 200_000 for number in range(8)]
+
+    def busy(entry: bytes) -> bool:
+        found: list[bytes | None] = []
+        for _ in range(20):
+            store.put("ab1", entry)
+            found.append(store.get("ab1"))
+        return all(each is None or each in entries for each in found)
+
+    with ThreadPoolExecutor(8) as threads:
+        assert all(threads.map(busy, entries))
+    assert [place.name for place in (tmp_path / "ab").iterdir()] == ["1"]
 
 
 def test_what_is_used_is_young(tmp_path: Path) -> None:
