@@ -38,6 +38,8 @@ HERE = Path(__file__).parent.parent
 CORPUS = HERE / "tests" / "corpus"
 PAGE = HERE / "docs" / "corpus.md"
 UNREAD = CORPUS / "unread.json"
+PEER = CORPUS / "peer.json"
+"""How many errors and warnings torch-preflight 0.5 finds in the files of round `INDEPENDENT`, run as it comes."""
 INDEPENDENT = 88
 """The round that was read by who did not repair."""
 VERDICTS = ("defect", "intentional", "limitation", "unresolved")
@@ -213,7 +215,9 @@ def page(known: Sequence[Label]) -> str:
     ]
     peer = [item for item in known if item.tool != "preflight"]
     if peer:
-        lines.append(_line("torch-preflight 0.5, errors and warnings, a random sample of the fresh repositories", peer))
+        whole = sum(json.loads(PEER.read_text("utf-8")).values())
+        sample = f"a random sample of its {whole} on the fresh repositories, {who}"
+        lines.append(_line(f"torch-preflight 0.5, {sample}", peer))
     more = f"{unread['findings']} errors and warnings in {unread['repositories']} of these repositories"
     lines += ["", f"Today's rules find {more} that nobody has read."]
     double = [item for item in ours if item.is_double]
@@ -255,7 +259,7 @@ def _fresh(known: Sequence[Label]) -> list[str]:
         "| ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]  # fmt: skip
     for turn, names in sorted(rounds().items()):
-        items = [item for item in known if item.round == turn]
+        items = [item for item in known if item.round == turn and item.tool == "preflight"]
         right, whole = precision(items)
         wrong = {item.repo for item in items if not item.is_right}
         seen = collections.Counter(item.repo for item in items)
