@@ -25,6 +25,7 @@ LOW_MEMORY_OPTIMIZERS = frozenset(
         "adamw-8bit-paged",
         "adamw-4bit",
         "adamw-fp8",
+        "lion",
         "lion-8bit",
         "lomo",
         "sgd",

@@ -376,3 +376,8 @@ def test_the_rank_of_galore_is_no_adapter() -> None:
 
 def test_magnitudes_of_adapters_contradict_full_training() -> None:
     assert any("adapters are described" in reason for reason in answer(dora=True, method="full").reasons)
+
+
+def test_lion_steps_tensor_by_tensor() -> None:
+    """torch.optim has none; lion-pytorch, bitsandbytes and llm-foundry update one parameter after the other."""
+    assert term("optimizer temporaries", "optimizer step", optimizer="lion", optimizer_impl=None) == V * H * 2
