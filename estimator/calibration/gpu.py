@@ -145,7 +145,8 @@ def rows(run: Run, found: Mapping[str, Any]) -> list[dict[str, Any]]:
     common = {
         "source": "estimator.calibration measure", "src_key": "own-gpu", "quality": "A", "model": run.model,
         "params_b": round(facts.params / 1e9, 6), "task": "train", "method": how.method, "micro_batch": run.batch,
-        "seq_len": run.seq, "precision": how.precision, "optimizer": "adamw", "attention": how.attention,
+        "seq_len": run.seq, "precision": how.precision, "optimizer": "adamw",
+        "optimizer_impl": "foreach" if run.step == STEPS[1] else "loop", "attention": how.attention,
         "grad_checkpointing": "full" if how.is_checkpointed else "none", "sharding": "none", "num_gpus": 1,
         "lora_rank": RANK if how.method == "lora" else None,
         "lora_targets": ["all-linear"] if how.method == "lora" else None,
