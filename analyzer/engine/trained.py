@@ -80,19 +80,26 @@ def _calls(exprs: Iterable[ir.Expr], assigned: dict[str, list[ir.Expr]]) -> Iter
             if expr.id not in seen:
                 seen.add(expr.id)
                 work += assigned.get(expr.id, ())
-        elif isinstance(expr, ir.Call):
-            if isinstance(expr.callee, ir.Attribute):
-                work.append(expr.callee.value)
-            work += [arg.value for arg in expr.args]
+        else:
+            work += _parts(expr)
+        if isinstance(expr, ir.Call):
             yield expr
-        elif isinstance(expr, (ir.Attribute, ir.Subscript)):
-            work.append(expr.value)
-        elif isinstance(expr, ir.Operation):
-            work += [side for side in (expr.left, expr.right) if side is not None]
-        elif isinstance(expr, ir.Conditional):
-            work += [expr.body, expr.orelse]
-        elif isinstance(expr, ir.Walrus):
-            work.append(expr.value)
+
+
+def _parts(expr: ir.Expr) -> list[ir.Expr]:
+    """What the value of an expression is made of."""
+    if isinstance(expr, ir.Call):
+        owner = [expr.callee.value] if isinstance(expr.callee, ir.Attribute) else []
+        return [*owner, *(arg.value for arg in expr.args)]
+    if isinstance(expr, ir.Operation):
+        return [side for side in (expr.left, expr.right) if side is not None]
+    if isinstance(expr, ir.Conditional):
+        return [expr.body, expr.orelse]
+    if isinstance(expr, ir.Comprehension):
+        return [expr.element]
+    if isinstance(expr, ir.Display):
+        return [*expr.items]
+    return [expr.value] if isinstance(expr, (ir.Attribute, ir.Subscript, ir.Walrus)) else []
 
 
 def _is_plain(name: str) -> bool:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from analyzer.engine.data_events import Drawn
+from analyzer.engine.events import Backward
 from analyzer.engine.loading import is_absent, is_const, loading
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Site
@@ -17,7 +18,9 @@ def without_workers(program: Program, sites: list[Site]) -> list[Site]:
     if not _has_workers(program):
         return sites
     items = {event.site for event in program.of(Drawn) if _reaches_item(program, event)}
-    return [site for site in sites if site not in items and not is_for_item(program, site)]
+    trains = {loop.key for event in program.of(Backward) for loop in event.loops if loop.kind == "data"}
+    here = {event.site for event in program.of(Drawn) if any(loop.key in trains for loop in event.loops)}
+    return [site for site in sites if site in here or (site not in items and not is_for_item(program, site))]
 
 
 def _has_workers(program: Program) -> bool:
