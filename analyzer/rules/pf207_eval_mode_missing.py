@@ -288,11 +288,12 @@ def _is_only_asked(timeline: Timeline, module: ObjectId) -> bool:
 
 def _is_set_beside(program: Program, forward: Forward) -> bool:
     """Whether a method that was read without its callers runs a network that another method of its class puts into
-    evaluation mode: the callers may call that one first (``agent.prepare()``, then ``agent.step()``)."""
+    evaluation mode: the callers may call that one first (``agent.prepare()``, then ``agent.step()``). One that runs the
+    network as well does so for itself."""
     entry = forward.calls[0] if forward.calls and forward.calls[0] in program.entries else None
     unit, call = program.unit(entry.path) if entry is not None else None, words(program).node(forward.site)
     name = (dotted(call.callee) or "").rpartition(".")[2] if isinstance(call, ir.Call) else ""
-    if entry is None or not name:
+    if entry is None or not name or not isinstance(call, ir.Call):
         return False
     classes = [node for node in (unit.body if unit is not None else ()) if isinstance(node, ir.ClassDef)]
     cls = next((each for each in classes if any(getattr(part, "at", None) == entry.at for part in each.body)), None)
@@ -303,7 +304,7 @@ def _is_set_beside(program: Program, forward: Forward) -> bool:
         and node.callee.attr == "eval"
         and (dotted(node.callee.value) or "").rpartition(".")[2] == name
         for other in others
-        if other.at != entry.at
+        if other.at != entry.at and "()" not in other.uses.get(dotted(call.callee) or "", ())
         for node in walk(other.body, into_functions=True)
     )
 
