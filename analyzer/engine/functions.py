@@ -62,7 +62,7 @@ class Functions(Binding):
         if len(self.frames) >= MAX_DEPTH or active > 1:
             return self.call_unseen(Unknown("calls nest too deeply"), args, at, state, "calls nest too deeply")
         calls, self.calls = self.calls, (*self.calls, self.site(at))
-        scope = self.new_scope((*key, active), self.scope_around(func))
+        scope = self.new_scope((*key, active), func.scope)
         frame = frame_for(func, scope)
         self.bind(func, args, frame, state)
         passes, is_dry = self.passes, self.is_dry
@@ -77,11 +77,6 @@ class Functions(Binding):
         if MODULES in self.wanted and result is not None:
             note_maker(self, func, args, result, state)
         return result if result is not None else self.call_unseen(func, args, at, state, "too large to follow")
-
-    def scope_around(self, func: Func) -> ObjectId | None:
-        """The scope that a function's names are looked up in after its own: a method does not see the class body."""
-        is_method = isinstance(func.owner, Class) and func.owner.scope == func.scope
-        return self.parents.get(func.scope) if is_method else func.scope
 
     def matters(self, func: Func) -> bool:
         """Whether a function is what the file is read for: it stands in it, or it trains or evaluates."""

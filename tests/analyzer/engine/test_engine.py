@@ -231,21 +231,3 @@ def test_what_was_cut_off_shows_no_absence(count: int, is_whole: bool) -> None:
     assert bool(list(program.of(Step))) is is_whole
     assert bool(list(program.of(Store))) is is_whole
     assert list(program.of(Backward))
-
-
-def test_a_method_does_not_see_the_names_of_its_class() -> None:
-    source = """
-import torch
-
-def follow(loss):
-    loss.backward()
-
-class Loop:
-    limit = 3
-
-    def follow(self, loss, scale=limit):
-        follow(loss * scale)
-
-Loop().follow(torch.nn.Linear(2, 2)(torch.ones(2)).sum())
-"""
-    assert [len(event.calls) for event in events(source) if isinstance(event, Backward)] == [2]
