@@ -161,7 +161,11 @@ def _puts_to_sleep(timeline: Timeline, switch: Mode, forward: Forward) -> bool:
         return False
     assert forward.module is not None
     if switch.calls[0] == forward.calls[0]:
-        return forward.module in switch.modules and timeline.at(switch) > timeline.at(forward)
+        made = timeline.program.objects[forward.module].trace.site
+        around = timeline.program.function_around(made)  # what the call makes is new in the next one
+        is_new = around is not None and Site(made.path, around.at) == forward.calls[0] and made.at != around.at
+        is_new = is_new and timeline.program.objects[forward.module].born == ""
+        return not is_new and forward.module in switch.modules and timeline.at(switch) > timeline.at(forward)
     asleep = (each for each in timeline.forwards if each.module == switch.module and each.is_eval == "yes")
     if not any(each.grad == "no" and over_batches(each) for each in asleep) or not _is_open(timeline.program, switch):
         return False
