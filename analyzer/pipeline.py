@@ -12,10 +12,11 @@ from typing import TypeVar
 
 from analyzer import catalogue, extensions, screen, suppress, unit_tests
 from analyzer.api import Files, Options
+from analyzer.engine.missing import missing_import
 from analyzer.engine.program import BUDGET, Program
 from analyzer.engine.sources import Renumbered, Sources
-from analyzer.engine.trace import Site
-from analyzer.findings import Confidence, Evidence, Excuse, Finding, Fix, Report, Skipped, Span, Suppressed
+from analyzer.engine.trace import Site, start
+from analyzer.findings import Confidence, Evidence, Excuse, Finding, Fix, Report, Severity, Skipped, Span, Suppressed
 from analyzer.fixes.edits import resolve
 from analyzer.fixes.reconcile import reconcile
 from analyzer.fixes.verify import verify
@@ -268,7 +269,17 @@ def _asked(
         asked = partial(_check, rule, program, report)
         if boundary(skipped, path, rule.code, asked, otherwise=False):
             drafts += [draft for draft in report.drafts.values() if draft.site.path in shown]
-    return [draft for draft in drafts if not unit_tests.is_inside(program, draft.site)]
+    kept = [draft for draft in drafts if not unit_tests.is_inside(program, draft.site)]
+    lost = missing_import(program) if any(draft.severity is not Severity.NOTE for draft in kept) else None
+    return kept if lost is None else [_as_note(draft, lost) for draft in kept]
+
+
+def _as_note(draft: Draft, lost: Site) -> Draft:
+    """What is found in a program that stops at an import: true of its text, and a note."""
+    if draft.severity is Severity.NOTE:
+        return draft
+    why = start(lost, "this import leads nowhere in the tree: the file does not run as it is")
+    return replace(draft, severity=Severity.NOTE, evidence=(*draft.evidence, why))
 
 
 def _check(rule: type[Rule], program: Program, report: RuleReport) -> bool:

@@ -9,15 +9,17 @@ from typing import NamedTuple
 
 from analyzer.engine.data_events import Restored
 from analyzer.engine.device_events import GraphLeft
-from analyzer.engine.events import Backward, Escape, Forward, Loop, Step
+from analyzer.engine.events import Backward, Escape, Forward, Loop, Step, Store
+from analyzer.engine.graphs import roots_of
 from analyzer.engine.program import Program, nest_key
 from analyzer.engine.trace import Gap, Site, Trace, start
+from analyzer.engine.words import words
 from analyzer.findings import Severity
 from analyzer.fixes.no_grad import without_gradients
 from analyzer.rules.base import Report, Rule
 from analyzer.rules.entered import is_entered_under, is_given_volatile, is_never_named, is_volatile
 from analyzer.syntax import ir
-from analyzer.syntax.scope import dotted, walk
+from analyzer.syntax.scope import dotted, of_type, walk
 
 _VOLATILE = re.compile(rb"\bvolatile\s*=")
 _GRADIENTS = frozenset({"grad", "backward", "enable_grad", "requires_grad_", "jacobian", "hessian", "jacrev", "vjp"})
@@ -54,7 +56,9 @@ class EvalWithoutNoGrad(Rule):
     the caller), when the parameters are frozen, when random numbers go through (a shape, a timing), and when a backward
     pass uses the graph or may use it: adversarial examples, saliency, fine-tuning with frozen statistics, losses that
     are returned or handed to code that was not read. One pass in no loop (a prediction for one input) is a note: its
-    graph lives as long as its result. So is a loop in a function that nothing in a tree of several files names.
+    graph lives as long as its result. So is a loop in a function that nothing in a tree of several files names, one in
+    which an agent acts (``state, reward, done, _ = env.step(action)``), and one that detaches the output where it is
+    made.
 
     ## Fix safety
     ``@torch.no_grad()`` above the function that evaluates, where nothing in it trains and the file imports torch. It is
@@ -166,7 +170,41 @@ def _is_weak(program: Program, case: _Case, at: Site) -> bool:
     """Whether what is shown may be meant, or never run: see *When it stays quiet*."""
     is_called = bool(case.nest) and case.nest[-1].kind == "framework"
     is_dead = not is_called and is_never_named(program, case.forward.calls)
-    return is_dead or _is_for_show(case) or _is_old(program, at, case)
+    return (
+        is_dead
+        or _is_for_show(case)
+        or _acts(program, case)
+        or _is_detached(program, case)
+        or _is_old(program, at, case)
+    )
+
+
+def _acts(program: Program, case: _Case) -> bool:
+    """Whether an agent acts in the loop, one state at a time (``state, reward, done, _ = env.step(action)``): each
+    graph is gone with the step, unless something holds it, and small beside the world that answers."""
+    held = (value for event in program.within(Store, case.nest) if event.is_carried for value in event.value.cases)
+    if case.nest[-1].kind not in {"range", "while"} or any(case.forward.root in roots_of(value) for value in held):
+        return False
+    site = case.nest[-1].site
+    loop, unit = words(program).node(site), program.unit(site.path)
+    parts = walk((loop,), into_functions=False) if loop is not None and unit is not None else ()
+    return any(isinstance(part, ir.Assign) and part.value is not None and _is_answer(part.value) for part in parts)
+
+
+def _is_answer(value: ir.Expr) -> bool:
+    """What a world answers to an action: an optimizer's step is given no action, and its result is not kept."""
+    calls = (part for part in walk((value,), into_functions=False) if isinstance(part, ir.Call) and part.args)
+    return any(isinstance(call.callee, ir.Attribute) and call.callee.attr == "step" for call in calls)
+
+
+def _is_detached(program: Program, case: _Case) -> bool:
+    """Whether the graph is cut off in the expression that makes it: ``model(x).detach()``. Whoever writes it knows of
+    the graph, which lives for this one pass."""
+    site, unit = case.forward.site, program.unit(case.forward.site.path)
+    return unit is not None and any(
+        isinstance(part, ir.Attribute) and part.attr == "detach" and getattr(part.value, "at", None) == site.at
+        for part in of_type(unit, ir.Attribute)
+    )
 
 
 def _evidence(program: Program, forward: Forward, nest: tuple[Loop, ...]) -> _Evidence | None:

@@ -47,7 +47,8 @@ class SchedulerMisuse(Rule):
     ## Why it matters
     A scheduler counts its steps. One that was built for epochs and is stepped in every batch has finished within the
     first epoch; one that was built for batches and is stepped once per epoch never leaves its warm-up. Stepped before
-    the optimizer it skips the first value. Nothing fails, the learning rate is just another one than the author reads.
+    the optimizer it skips the first value, which is a note. Nothing fails, the learning rate is just another one than
+    the author reads.
 
     ## Example
     ```python
@@ -274,6 +275,7 @@ def _too_early(program: Program, report: Report, event: SchedulerStep, steps: li
         "Call it after `optimizer.step()`.",
         because=[made.trace, event.trace, step.trace],
         gaps=[Gap.UNSEEN] if extra_guards(event, step) else [],
+        severity=Severity.NOTE,  # one value of the schedule, and right where the tree pins a PyTorch before 1.1
     )
 
 
