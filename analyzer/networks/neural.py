@@ -9,18 +9,18 @@ from analyzer.networks.tape import Tape
 from analyzer.networks.values import Missing, Stuck, Tensor
 
 
-@operation("batch_norm", "instance_norm", "group_norm")
+@operation("batch_norm", "instance_norm")
 def norm(tape: Tape, given: object, *args: object, **keywords: object) -> Tensor:
-    """Keeps its input; in the input's precision."""
+    """Keeps its input; in its precision, whatever weights and statistics have: autocast leaves it alone, and
+    the kernels take 16-bit numbers with fp32 weights."""
     x = tensor(given)
-    parts = [x, *args, *keywords.values()]
-    made = tape.result(x.shape, parts)
+    made = tape.result(x.shape, [x, *args, *keywords.values()], is_full=x.is_full)
     if made.is_grad:
         tape.keep(x)
     return made
 
 
-@operation("layer_norm", "rms_norm")
+@operation("layer_norm", "group_norm", "rms_norm")
 def layer_norm(tape: Tape, given: object, *args: object, **keywords: object) -> Tensor:
     """Keeps its input; autocast computes it in fp32."""
     x = tensor(given)

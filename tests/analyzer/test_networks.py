@@ -224,6 +224,21 @@ def test_autocast_keeps_what_norms_and_softmax_compute_in_32_bits() -> None:
     assert (one_pass.half, one_pass.full) == (2 * 64, 2 * 64)  # two matmul inputs; the norm's input and the softmax
 
 
+@pytest.mark.parametrize(
+    ("norm", "half", "full"),
+    [("nn.BatchNorm1d(64)", 3 * 64, 0), ("nn.GroupNorm(4, 64)", 2 * 64, 2 * 64), ("nn.LayerNorm(64)", 2 * 64, 2 * 64)],
+)
+def test_autocast_runs_group_and_layer_norms_in_32_bits_and_batch_norms_in_what_they_are_given(
+    norm: str, half: int, full: int
+) -> None:
+    found = net(
+        f"self.first = nn.Linear(64, 64)\nself.norm = {norm}\nself.second = nn.Linear(64, 64)",
+        "return self.second(torch.tanh(self.norm(self.first(x))))",
+    )
+    one_pass = found.passes[0]
+    assert (one_pass.half, one_pass.full) == (half, full)  # the wide ones read a copy, and are copied for the matmul
+
+
 def test_two_networks_are_two() -> None:
     tree = Tree(
         train=HEAD

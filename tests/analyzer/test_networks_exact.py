@@ -36,6 +36,17 @@ NETWORKS = {
         """,
         "a = self.down(x)\nreturn self.out(torch.cat([a, self.up(self.deep(a))], 1))",
     ),
+    "unet of batch norms": (
+        """
+        def double(given, made):
+            return nn.Sequential(nn.Conv2d(given, made, 3, padding=1), nn.BatchNorm2d(made), nn.ReLU(inplace=True))
+        self.down = double(3, 8)
+        self.deep = nn.Sequential(nn.MaxPool2d(2), double(8, 16), double(16, 16))
+        self.up = nn.ConvTranspose2d(16, 8, 2, stride=2)
+        self.last = nn.Sequential(double(16, 8), nn.Conv2d(8, 1, 1))
+        """,
+        "a = self.down(x)\nreturn self.last(torch.cat([a, self.up(self.deep(a))], 1))",
+    ),
     "attention": (
         """
         self.embed = nn.Embedding(1000, 64)
@@ -70,6 +81,18 @@ def test_counts_are_those_of_torch(init: str, forward: str) -> None:
     assert ours == pytest.approx(kept, rel=0.01)  # torch also saves a few statistics per channel
 
 
+@pytest.mark.parametrize("name", ["unet", "unet of batch norms", "residual"])
+def test_counts_under_autocast_are_those_of_a_gpu(name: str) -> None:
+    """Convolutions in 16 bits; batch norms in what they are given, group norms in fp32 from a copy of it."""
+    from estimator.calibration.live import Cuda
+
+    one = net(*NETWORKS[name]).passes[0]
+    module, given = _built(*NETWORKS[name]), torch.zeros((4, *one.shape))
+    with Cuda(is_mixed=True), torch.autocast("cpu", torch.bfloat16):
+        kept = _saved(module, given, is_cast=True) / 4
+    assert 2 * one.half + 4 * one.full + 8 * one.indices + one.masks == pytest.approx(kept, rel=0.01)
+
+
 def _built(init: str, forward: str) -> Any:
     from textwrap import dedent, indent
 
@@ -81,9 +104,10 @@ def _built(init: str, forward: str) -> Any:
     return names["Net"]()
 
 
-def _saved(module: Any, given: Any) -> int:
-    """Bytes of the storages that backward would read, weights and buffers aside."""
+def _saved(module: Any, given: Any, *, is_cast: bool = False) -> int:
+    """Bytes of the storages that backward would read, weights and buffers aside, and autocast's copies of weights."""
     own = {each.data_ptr() for each in (*module.parameters(), *module.buffers())}
+    copied = sum(2 * each.numel() for each in module.parameters() if each.dim() > 1) if is_cast else 0
     saved: dict[int, Any] = {}
 
     def pack(tensor: Any) -> Any:
@@ -95,4 +119,4 @@ def _saved(module: Any, given: Any) -> int:
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
         result = module(given)
     del result
-    return sum(each.nbytes() for each in saved.values())
+    return int(sum(each.nbytes() for each in saved.values()) - copied)

@@ -67,6 +67,57 @@ def test_the_bytes_are_those_of_the_forward_pass() -> None:
     assert any(line.name == "network" and line.origin.startswith("train.py:8") for line in result.inputs)
 
 
+UNET = """
+def double(given, made):
+    return nn.Sequential(
+        nn.Conv2d(given, made, 3, padding=1), nn.BatchNorm2d(made), nn.ReLU(inplace=True),
+        nn.Conv2d(made, made, 3, padding=1), nn.BatchNorm2d(made), nn.ReLU(inplace=True),
+    )
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second, self.deep = double(3, 16), double(16, 32), double(32, 64)
+        self.up, self.third = nn.ConvTranspose2d(64, 32, 2, stride=2), double(64, 32)
+        self.out, self.last = nn.ConvTranspose2d(32, 16, 2, stride=2), double(32, 16)
+        self.head = nn.Conv2d(16, 1, 1)
+
+    def forward(self, x):
+        one = self.first(x)
+        two = self.second(nn.functional.max_pool2d(one, 2))
+        deep = self.deep(nn.functional.max_pool2d(two, 2))
+        x = self.third(torch.cat([self.up(deep), two], 1))
+        return self.head(self.last(torch.cat([self.out(x), one], 1)))
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "side", "traced"),
+    [
+        ("torchvision.models.resnet50(num_classes=100)", 224, 43_757_624),  # ours lacks the allocator's rounding
+        (UNET, 128, 9_469_952),
+    ],
+    ids=["resnet50", "unet"],
+)
+def test_batch_norms_under_autocast_keep_16_bits(made: str, side: int, traced: int) -> None:
+    """Traced with `estimator.calibration.live` in torch 2.14 and torchvision 0.29: what a sample's forward pass leaves,
+    without the fp32 image and the prediction."""
+    body, _, after = SCRIPT.partition("class Net")
+    start = after.index("transform = ")
+    if made == UNET:
+        text = body + made.lstrip() + after[start:]
+    else:
+        text = "import torchvision\n" + body + after[start:].replace("Net()", made)
+    text = text.replace("SIDE", str(side)).replace(
+        "    nn.functional.cross_entropy(model(x), y).backward()",
+        "    with torch.autocast('cuda', dtype=torch.float16):\n"
+        "        loss = nn.functional.cross_entropy(model(x), y)\n    loss.backward()",
+    )
+    result = estimate(run_of(text))
+    saved = next(term for term in result.terms if term.name == "saved activations")
+    assert saved.num_bytes / 16 == pytest.approx(traced, rel=1e-5)
+
+
 def test_a_larger_crop_no_longer_fits() -> None:
     result = estimate(on(run_of(SCRIPT.replace("SIDE", "4096")), "T4"))
     assert result.verdict == "exceeds"
