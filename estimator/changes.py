@@ -19,7 +19,8 @@ from estimator.sourced import Origin, Sourced, Unknown
 _ORIGIN = Origin("suggestion")
 SAME_TRAINING = frozenset(range(6))  # efforts: the same parameters, in the same precision, on the same hardware
 MORE_HARDWARE = 6  # the same training on more GPUs; beyond, other parameters or other arithmetic
-OTHER_TRAINING = frozenset((7, 8, 9))
+OTHER_ARITHMETIC = frozenset((7,))  # the same parameters, held less exactly
+FEWER_PARAMETERS = frozenset((8, 9))  # adapters alone
 _SHARDED_STATE = frozenset({"fsdp", "zero3"})
 _A_BASE = {"bf16": "a bf16 base", "fp16": "an fp16 base"}
 _PURE_16_BIT = frozenset({"pure-bf16", "pure-fp16", "bf16-master", "fp16-master"})

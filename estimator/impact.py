@@ -9,6 +9,7 @@ from typing import Any
 from analyzer.findings import Skipped
 from estimator.report import Estimate, Verdict
 from estimator.sourced import Sourced
+from estimator.verdict import overall
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,8 +51,4 @@ def verdict_of(readings: Sequence[Estimate]) -> Verdict:
     """``exceeds`` only if every reading exceeds every target it may mean; ``borderline`` if some do."""
     answers = [answer.verdict for reading in readings for answer in reading.targets]
     answers += [reading.verdict for reading in readings if not reading.targets]
-    if answers and all(answer == "exceeds" for answer in answers):
-        return "exceeds"
-    if "exceeds" in answers or "borderline" in answers:
-        return "borderline"
-    return "fits" if answers and "unknown" not in answers else "unknown"
+    return overall(answers)

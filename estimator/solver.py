@@ -12,7 +12,15 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 
 from estimator import hardware
-from estimator.changes import MORE_HARDWARE, OTHER_TRAINING, SAME_TRAINING, Change, changes, value_of
+from estimator.changes import (
+    FEWER_PARAMETERS,
+    MORE_HARDWARE,
+    OTHER_ARITHMETIC,
+    SAME_TRAINING,
+    Change,
+    changes,
+    value_of,
+)
 from estimator.report import Estimate, Interval, Suggestion, Verdict
 from estimator.runconfig import UNSET, RunConfig
 from estimator.sourced import Origin, Sourced
@@ -32,7 +40,14 @@ _MAX_INSTANCES = 3
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _MAX_HELPFUL = 2
 _WORTH = 0.97  # a change that saves less than 3 % is not worth a line
-_TIERS = (SAME_TRAINING, SAME_TRAINING | {MORE_HARDWARE}, SAME_TRAINING | OTHER_TRAINING)
+_TIERS = (
+    (SAME_TRAINING, SAME_TRAINING),
+    (SAME_TRAINING | {MORE_HARDWARE}, SAME_TRAINING | {MORE_HARDWARE}),
+    (SAME_TRAINING | OTHER_ARITHMETIC, SAME_TRAINING | OTHER_ARITHMETIC | FEWER_PARAMETERS),
+    (SAME_TRAINING | FEWER_PARAMETERS, SAME_TRAINING | FEWER_PARAMETERS),
+)
+"""Which efforts a stack may have, and which make it needless. Less exact weights and fewer trained parameters are no
+degrees of one thing: many changes around the one say nothing against few around the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +124,8 @@ def _stacks(run: RunConfig, before: Interval, assess: Assess, fitting: Sequence[
     fits."""
     found: list[_Tried] = []
     best: _Tried | None = None
-    for allowed in _TIERS:
-        if any(item.effort[0] in allowed for item in [*fitting, *found]):
+    for allowed, enough in _TIERS:
+        if any(item.effort[0] in enough for item in [*fitting, *found]):
             continue
         stack = _stack(run, before, assess, allowed)
         if stack is not None and stack.fits:

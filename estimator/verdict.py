@@ -20,6 +20,12 @@ def verdict_for(peak: Interval | None, usable_bytes: int | None, roomy_bytes: in
 
 
 def overall(verdicts: Collection[Verdict]) -> Verdict:
-    """The least favourable of several readings of the target."""
-    rank: dict[Verdict, int] = {"fits": 0, "unknown": 1, "borderline": 2, "exceeds": 3}
-    return max(verdicts, key=lambda verdict: rank[verdict], default="unknown")
+    """One verdict for several readings, of a card or of a launch, of which nobody knows the right one.
+
+    ``exceeds`` only if every one exceeds; ``borderline`` if some do; else the least favourable.
+    """
+    if verdicts and all(verdict == "exceeds" for verdict in verdicts):
+        return "exceeds"
+    if "exceeds" in verdicts or "borderline" in verdicts:
+        return "borderline"
+    return "fits" if verdicts and "unknown" not in verdicts else "unknown"

@@ -10,6 +10,7 @@ import argparse
 import json
 import shlex
 import textwrap
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,7 +37,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the estimate (of the least favourable reading of FILE); 1 only where ``--fail-on`` asks for it."""
+    """Print the estimate (FILE's worst reading, the verdict of all); 1 only where ``--fail-on`` asks for it."""
     from estimator.api import RunConfig, estimate
     from estimator.options import run_from
 
@@ -45,10 +46,20 @@ def run(args: argparse.Namespace) -> int:
     runs = [run_from(vars(args), base) for base in _bases(args)]
     if all(run == RunConfig() for run in runs):
         raise InputError("nothing to estimate: give --model or --params, a script or launch file, or -- COMMAND")
-    estimates = [estimate(run) for run in runs]
+    return _finish(_shown([estimate(run) for run in runs]), args)
+
+
+def _shown(readings: list[Estimate]) -> Estimate:
+    """The least favourable reading with the verdict of all of them, as the check and the gate have it."""
+    from estimator.impact import verdict_of
+
     order = {"fits": 0, "unknown": 1, "borderline": 2, "exceeds": 3}
-    worst = max(estimates, key=lambda item: order[item.verdict])
-    return _finish(worst, args)
+    worst = max(readings, key=lambda item: order[item.verdict])
+    verdict = verdict_of(readings)
+    if verdict == worst.verdict:
+        return worst
+    reason = f"the file can be read in {len(readings)} ways, of which this is the least favourable: not all exceed"
+    return replace(worst, verdict=verdict, reasons=(reason, *worst.reasons))
 
 
 def _exact(args: argparse.Namespace) -> Estimate:

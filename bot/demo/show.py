@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 import sys
 import textwrap
@@ -12,7 +13,8 @@ _TAGS = re.compile(r"</?(?:details|summary|sub|br)(?: open)?>")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _BLANKS = re.compile(r"\n{3,}")
 _LINK = re.compile(r"\[([^\]]*)\]\([^)\s]*\)")
-_ESCAPE = re.compile(r"\\([\\()<>*_\[\]`|~#-])")
+_ESCAPE = re.compile(r"\\([!-/:-@\[-`{-~])")  # any punctuation of ASCII, as CommonMark has it
+_CODE = re.compile(r"((?<![\\`])(`+)(?!`).+?(?<!`)\2(?!`))")
 _FOOTER = re.compile(r"^Not a defect\?.*$", re.MULTILINE)
 _MAX_LINES = 40
 _MAX_SUMMARY_LINES = 24
@@ -40,14 +42,38 @@ def heading(text: str) -> None:
 def markdown(text: str | None, indent: str = "    ", max_lines: int = _MAX_LINES) -> None:
     """A comment as plain text: hidden markers and folds are left out, the rest is as written."""
     plain = _CONTROL.sub("", _TAGS.sub("", _HIDDEN.sub("", text or "")))
-    plain = _ESCAPE.sub(r"\1", _LINK.sub(r"\1", _FOOTER.sub("", plain)))
-    lines = _BLANKS.sub("\n\n", plain).strip().split("\n")
+    plain = _LINK.sub(r"\1", _FOOTER.sub("", plain))
+    lines = _as_read(_BLANKS.sub("\n\n", plain).strip().split("\n"))
     for line in lines[:max_lines]:
         wraps = not line.startswith(("|", " ", "```", "+", "-")) and len(line) > 110
         for piece in textwrap.wrap(line, 110) if wraps else [line]:
             say(f"{indent}{piece}")
     if len(lines) > max_lines:
         say(f"{indent}… {len(lines) - max_lines} more lines on the page")
+
+
+def _as_read(lines: list[str]) -> list[str]:
+    """Without the escapes that a browser would not show; in code nothing is one, but for the bar of a table's cell."""
+    found, in_fence = [], False
+    for line in lines:
+        is_fence = line.lstrip().startswith("```")
+        in_fence ^= is_fence
+        found.append(line if in_fence or is_fence else _unescaped(line))
+    return found
+
+
+def _unescaped(line: str) -> str:
+    parts: list[str] = []
+    end = 0
+    for span in _CODE.finditer(line):
+        code = span[0].replace("\\|", "|") if line.startswith("|") else span[0]
+        parts += [_text(line[end : span.start()]), code]
+        end = span.end()
+    return "".join([*parts, _text(line[end:])])
+
+
+def _text(markdown_text: str) -> str:
+    return html.unescape(_ESCAPE.sub(r"\1", markdown_text)).replace("\u200b", "")
 
 
 def place(comment: dict[str, Any]) -> str:

@@ -14,16 +14,32 @@ from estimator.api import Impact, Verdict
 Estimate = Mapping[str, Any]
 MAX_ROWS = 30
 MAX_TARGETS = 6
+_MAX_NAMED = 3
 
 
 def headline(impact: Impact, estimate: Estimate) -> str:
     """One plain line: what the launch config needs against what there is."""
-    peak, target = estimate.get("peak_gib"), estimate.get("target") or {}
-    usable = target.get("usable_gib")
+    peak = estimate.get("peak_gib")
     if not peak:
         return f"{impact.path}: no estimate"
     needs = f"{impact.path}: {impact.verdict}, {_range(peak)} GiB"
-    return f"{needs} of {usable:.1f} GiB" if usable is not None else f"{needs}, no known GPU"
+    sizes = _sizes(estimate)
+    if not sizes:
+        return f"{needs}, no known GPU"
+    if len(sizes) == 1:
+        return f"{needs} of {sizes[0][0]:.1f} GiB"
+    if len(sizes) > _MAX_NAMED:
+        return f"{needs} of {sizes[0][0]:.1f} to {sizes[-1][0]:.1f} GiB ({len(sizes)} sizes of card)"
+    return f"{needs} of " + " or ".join(f"{usable:.1f} GiB ({name})" for usable, name in sizes)
+
+
+def _sizes(estimate: Estimate) -> list[tuple[float, str]]:
+    """What each card that the run may mean has, the smallest first, and the first card that has so much."""
+    found: dict[float, str] = {}
+    for item in estimate.get("targets") or ():
+        if item["usable_gib"] is not None:
+            found.setdefault(item["usable_gib"], str(item["name"]))
+    return sorted(found.items())
 
 
 def memory_table(impacts: Sequence[Impact], links: Links) -> str:
@@ -95,10 +111,11 @@ def _moved(old: Estimate | None, new: Estimate) -> str:
 
 
 def _floor(estimate: Estimate) -> str:
-    peak, target = estimate.get("peak_gib"), estimate.get("target") or {}
-    usable = target.get("usable_gib")
+    peak, sizes = estimate.get("peak_gib"), _sizes(estimate)
     floor = f"{peak['floor']:.1f}" if peak else "?"
-    return f"{floor} / {usable:.1f} GiB" if usable is not None else f"{floor} / ?"
+    shown = [f"{usable:.1f}" for usable, _ in sizes]
+    usable = " or ".join(shown) if len(shown) <= _MAX_NAMED else f"{shown[0]} to {shown[-1]}"
+    return f"{floor} / {usable} GiB" if sizes else f"{floor} / ?"
 
 
 def _verdict(verdict: Verdict) -> str:

@@ -15,6 +15,7 @@ from estimator.api import Interval, RunConfig, estimate, estimate_words
 from estimator.changes import SAME_TRAINING, Change, changes
 from estimator.estimation import READABLE
 from estimator.estimation import estimate as bare
+from estimator.impact import verdict_of
 from estimator.inverse import below
 from estimator.options import options_for
 from estimator.report import Verdict
@@ -38,7 +39,10 @@ def test_without_a_number_nothing_is_said() -> None:
 
 def test_the_least_favourable_reading_counts() -> None:
     assert overall(["fits", "borderline"]) == "borderline"
-    assert overall(["fits", "exceeds"]) == "exceeds"
+    assert overall(["exceeds", "exceeds"]) == "exceeds"
+    assert overall(["fits", "exceeds"]) == "borderline"  # nobody knows which of the two cards it is
+    assert overall(["unknown", "exceeds"]) == "borderline"
+    assert overall(["fits", "unknown"]) == "unknown"
     assert overall([]) == "unknown"
 
 
@@ -365,3 +369,30 @@ def test_attention_is_asked_of_models_that_have_a_choice(model: str, is_asked: b
 def test_a_card_is_named_where_no_micro_batch_is_known() -> None:
     run = RunConfig.from_document({"model": "bert-base-uncased", "seq_len": 512, "gpu": "RTX 2060"}, Origin("test"))
     assert any("fit on NVIDIA" in reason for reason in estimate(run).reasons)
+
+
+@pytest.mark.parametrize("fields", [{}, {"micro_batch": 8}, {"model": "mistralai/Mistral-7B-v0.1"}], ids=str)
+def test_few_trained_parameters_are_offered_beside_less_exact_ones(fields: dict[str, Any]) -> None:
+    """A stack around 16-bit state does not hide that adapters on the same card would do, with fewer changes."""
+    one_card = {"model": "meta-llama/Llama-2-7b-hf", "gpu": "A100-40GB", "micro_batch": 4, "seq_len": 2048,
+                "num_gpus": 1, "sharding": "none"}  # fmt: skip
+    fitting = [item for item in suggestions(**{**one_card, **fields}) if item["verdict"] == "fits"]
+    on_it = [set(item["edit"]) for item in fitting if not {"gpu", "num_gpus"} & set(item["edit"])]
+    assert any("method" in edit for edit in on_it), [item["change"] for item in fitting]
+    assert any("method" not in edit for edit in on_it), [item["change"] for item in fitting]
+
+
+@pytest.mark.parametrize("gpu", ["A100", "V100"])
+def test_a_card_of_two_sizes_exceeds_only_if_both_do(gpu: str) -> None:
+    """The same word as the check, the gate and the review have for it."""
+    seen = set()
+    for batch in (1, 2, 4, 8, 16, 32, 64, 128):
+        fields = {"model": "gpt2-xl", "gpu": gpu, "micro_batch": batch, "seq_len": 1024, "precision": "amp-fp16",
+                  "optimizer": "adamw", "attention": "sdpa", "sharding": "none", "num_gpus": 1}  # fmt: skip
+        found = estimate(RunConfig.from_document(fields, Origin("test")))
+        words = [target.verdict for target in found.targets]
+        assert len(words) > 1
+        assert (found.verdict == "exceeds") == (set(words) == {"exceeds"})
+        assert found.verdict == verdict_of([found])
+        seen.add(tuple(sorted(set(words))))
+    assert any("exceeds" in words and len(words) > 1 for words in seen)  # the case in question is among them
