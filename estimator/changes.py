@@ -12,6 +12,7 @@ from typing import Any
 
 from analyzer.errors import InputError
 from estimator import hardware
+from estimator.models import pixels
 from estimator.models.facts import find_image_net
 from estimator.runconfig import RunConfig
 from estimator.sourced import Origin, Sourced, Unknown
@@ -141,7 +142,8 @@ def _adapters(run: RunConfig) -> Iterator[Change]:
     half = _half(run)
     edit: dict[str, Any] = {"lora_rank": rank, "precision": f"pure-{half}"}
     if method == "full":
-        edit["lora_targets"] = ("q_proj", "v_proj")
+        is_diffusion = model is not None and pixels.find(model) is not None
+        edit["lora_targets"] = ("to_q", "to_v") if is_diffusion else ("q_proj", "v_proj")
         yield Change("method", 8, f"train LoRA adapters (rank {rank}) on {_A_BASE[half]}", "only adapters learn",
                      {**edit, "method": "lora"})  # fmt: skip
     if method in ("full", "lora"):

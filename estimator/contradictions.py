@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from analyzer.errors import InputError
 from estimator.hardware import Card, find
+from estimator.models import pixels
 from estimator.models.choose import ModelChoice
 from estimator.models.facts import ModelFacts, find_model
 from estimator.runconfig import UNSET, RunConfig
@@ -115,8 +116,8 @@ def _of_steps(run: RunConfig) -> Iterator[Contradiction]:
 
 @cache
 def _modules() -> frozenset[str]:
-    """What published transformers call their linear layers, and the parts these are in."""
-    return frozenset(row["name"] for row in rows("modules"))
+    """What published transformers and diffusion networks call their layers, and the parts these are in."""
+    return frozenset(row["name"] for row in rows("modules")) | pixels.module_names()
 
 
 def _of_cards(run: RunConfig, cards: Sequence[Card]) -> Iterator[Contradiction]:

@@ -1,17 +1,25 @@
 """Counts of ``data/pixels.csv``: diffusers' networks traced at one size, in bytes per latent position.
 
     python -m estimator.calibration.diffusion [NAME ...]
+    python -m estimator.calibration.diffusion layers    # writes data/layers.csv
 
 Of a transformer two depths are traced, so that a block's own bytes come out; of a UNet the whole, with and without
 checkpointing. `frozen` has LoRA on the attention's projections. Under autocast the copies of the weights are taken off.
+`layers` are the linear layers and convolutions of each network in its checkpoint's sizes, by name and width:
+what adapters can be put on.
 """
 
 from __future__ import annotations
 
+import csv
+import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from math import prod
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -21,6 +29,12 @@ from estimator.calibration.live import Cuda, Live
 
 _ATTENTION = ("to_q", "to_k", "to_v", "0", "add_q_proj", "add_k_proj", "add_v_proj")
 _DEPTHS = (1, 3)
+_REAL = {
+    "CogVideoX-5b": (42,), "Wan 2.1 1.3B": (30,), "FLUX.2 klein 4B": (5, 20), "FLUX.2 klein 9B": (8, 24),
+    "Stable Diffusion 3 medium": (24,), "Stable Diffusion 3.5 large": (38,),
+    "Stable Diffusion 3.5 medium, two attentions": (24,), "DiT-L": (24,), "DiT-B": (12,), "DiT-S": (12,),
+}  # fmt: skip
+"""Depths of checkpoints whose class has other ones by default; with them the parameters are those of pixels.csv."""
 Grid = tuple[int, int, int]
 """Latent frames, height and width, in positions."""
 Inputs = Callable[[Grid, Any], dict[str, Any]]
@@ -322,8 +336,39 @@ def _whole(net: Net, regime: str) -> list[str]:
     return [f"whole: {(left - copies) / positions:,.0f} B per position, {(most - left) / positions:,.0f} B beside"]
 
 
+def layers() -> None:
+    """Write ``data/layers.csv``: what each linear layer and convolution reads and gives, numbers in names as ``*``."""
+    import diffusers
+
+    with Path("estimator/data/layers.csv").open("w", encoding="utf-8", newline="") as handle:
+        writer = csv.writer(handle, lineterminator="\n")
+        writer.writerow(("network", "kind", "module", "inputs", "outputs", "count", "source"))
+        for name, net in NETS.items():
+            if name.endswith("one attention"):  # a part of the network before it, traced on its own
+                continue
+            sizes = dict(net.sizes) | dict(zip(net.depths, _REAL.get(name, ()), strict=False))
+            with torch.device("meta"):
+                model = getattr(diffusers, net.cls)(**sizes)
+            source = f"diffusers {diffusers.__version__} {net.cls}"
+            for (kind, module, read, made), count in _found(model).items():
+                writer.writerow((name.partition(",")[0], kind, module, read, made, count, source))
+
+
+def _found(model: Any) -> Counter[tuple[str, str, int, int]]:
+    found: Counter[tuple[str, str, int, int]] = Counter()
+    for name, module in model.named_modules():
+        if isinstance(module, (torch.nn.Linear, torch.nn.Conv2d, torch.nn.Conv3d)):
+            kind = "linear" if isinstance(module, torch.nn.Linear) else "convolution"
+            read = prod(module.weight.shape[1:])  # peft's first matrix has the kernel's size, its second is 1x1
+            found[kind, re.sub(r"(?<=\.)\d+(?=\.|$)", "*", name), read, module.weight.shape[0]] += 1
+    return found
+
+
 def main(names: Sequence[str]) -> None:
-    """Print the counts of the networks named, or of all."""
+    """Print the counts of the networks named, or of all; or write their layers."""
+    if list(names) == ["layers"]:
+        layers()
+        return
     for name in names or NETS:
         for regime in ("trained", "frozen", "mixed", "frozen mixed", "fp32"):
             lines = _blocks(NETS[name], regime) if NETS[name].depths else _whole(NETS[name], regime)

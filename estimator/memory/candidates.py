@@ -313,7 +313,7 @@ def _numbers(run: RunConfig, is_training: bool, method: str, facts: ModelFacts) 
         "precision": choose(run.precision, precision, precision),
         "optimizer": choose(run.optimizer, optimizer, replace(optimizer, cheapest=("sgd", "lomo"))),
         "lora_rank": _rank(run, facts, is_adapter),
-        "lora_targets": _targets(run, method) if is_adapter else fixed("attention"),
+        "lora_targets": _targets(run, facts, method) if is_adapter else fixed("attention"),
         "kv_bytes": fixed(kv_bytes),
         **_steps(run, facts, is_training),
         "adapter_copy": Choice(3, (3, 5, 0)) if method in ("lora", "qlora") else fixed(0),
@@ -356,9 +356,10 @@ def _quantization(run: RunConfig, facts: ModelFacts, is_training: bool, method: 
     return chosen
 
 
-def _targets(run: RunConfig, method: str) -> Choice:
+def _targets(run: RunConfig, facts: ModelFacts, method: str) -> Choice:
     """Queries and values for LoRA (its paper, section 4.2, and the default of peft); every linear layer for QLoRA (its
-    paper, section 4)."""
+    paper, section 4). Of a diffusion network all four projections of its attention (diffusers' scripts), and names are
+    those of its layers."""
     if method == "adapter-v2":  # a scale and a bias behind every linear layer (LLaMA-Adapter v2, section 3.2)
         return fixed("all-linear")
     targets = run.lora_targets.value
@@ -366,6 +367,9 @@ def _targets(run: RunConfig, method: str) -> Choice:
         if method == "other":  # prompts beside the layers, or a scale behind each: nothing says which
             return replace(undecided("attention", "all-linear"), is_even=True)
         return undecided("all-linear", "attention") if method == "qlora" else undecided("attention", "all-linear")
+    named = ",".join(targets)
+    if facts.pixel_net is not None and facts.pixel_net.adapted(named):
+        return fixed(named)
     is_wide = any(_MLP_MODULE.search(name) for name in targets)
     return fixed("all-linear" if is_wide else "attention")
 

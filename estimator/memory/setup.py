@@ -45,7 +45,7 @@ class Setup:
     optimizer: str
     method: str
     lora_rank: int
-    lora_targets: str  # "attention" or "all-linear"
+    lora_targets: str  # "attention", "all-linear" or, of a diffusion network, names of modules with commas between
     quantization: str | None
     sharding: str
     shards: int
@@ -197,6 +197,11 @@ class Setup:
     def lora_params(self) -> int:
         """Adapter parameters: rank x (inputs + outputs) per target matrix."""
         facts = self.facts
+        if facts.pixel_net is not None:
+            layers = facts.pixel_net.adapted(self.lora_targets)
+            total = sum((self.lora_rank * (each.inputs + each.outputs) + each.outputs * self.is_dora) * each.count
+                        for each in layers)  # fmt: skip
+            return total * self.stage_layers // (self.tp * facts.layers)
         if facts.parts:
             return self.lora_rank * self._part_adapters() * self.stage_layers // (self.tp * facts.layers)
         attention = (facts.hidden + facts.q_width) + (facts.hidden + facts.kv_width)

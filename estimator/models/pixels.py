@@ -13,6 +13,12 @@ from functools import lru_cache
 
 from estimator.tables import number, rows
 
+_LAYER = ("network", "kind", "module", "inputs", "outputs", "count", "source")
+_PROJECTIONS = (
+    "to_q", "to_k", "to_v", "to_out.0", "add_q_proj", "add_k_proj", "add_v_proj", "to_add_out",
+    "to_qkv_mlp_proj", "attn.to_out",
+)  # fmt: skip
+"""What the LoRA scripts of diffusers name: the four of a UNet, both streams of SD3 and FLUX, the fused of FLUX.2."""
 _REQUIRED = (
     "pattern", "name", "params", "layers", "hidden", "side", "stride", "kept", "block", "kept_frozen_mixed", "source",
 )  # fmt: skip
@@ -24,6 +30,26 @@ class Regime:
 
     kept: float
     block: float
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """Linear layers or convolutions of one name (numbers are ``*``) and width. `inputs` of a convolution are channels
+    times its kernel: adapters beside it have its kernel first (peft)."""
+
+    kind: str
+    module: str
+    inputs: int
+    outputs: int
+    count: int
+
+    def has_name(self, target: str) -> bool:
+        """Whether peft's ``target_modules`` name it: the end of its path, part by part."""
+        asked, path = target.split("."), self.module.split(".")
+        ends = zip(reversed(asked), reversed(path), strict=False)
+        return len(asked) <= len(path) and all(
+            one == other or (other == "*" and one.isdecimal()) for one, other in ends
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +75,11 @@ class PixelNet:
     coder: int
     source: str
 
+    def adapted(self, targets: str) -> tuple[Layer, ...]:
+        """Layers that get adapters: ``attention`` for the projections that diffusers' scripts name, ``all-linear``, or
+        names of modules with commas between them. Of another implementation's names it has none."""
+        return _adapted(self.name.partition("/")[0], targets)
+
     def positions(self, height: int, width: int, frames: int) -> int:
         """Latent positions of a video, or of an image (one frame), and those of the prompt beside them."""
         in_time = (frames - 1) // self.stride + 1 if self.stride else 1
@@ -59,6 +90,29 @@ def find(name: str) -> PixelNet | None:
     """The network that an id names: the first pattern that matches."""
     text = name.strip().lower()
     return next((net for pattern, net in _nets() if re.search(pattern, text)), None)
+
+
+@lru_cache(maxsize=256)
+def _adapted(network: str, targets: str) -> tuple[Layer, ...]:
+    layers = _layers().get(network, ())
+    if targets == "all-linear":
+        return tuple(each for each in layers if each.kind == "linear")
+    names = _PROJECTIONS if targets == "attention" else targets.split(",")
+    return tuple(each for each in layers if any(each.has_name(name) for name in names))
+
+
+def module_names() -> frozenset[str]:
+    """Parts of the layers' names, of all networks."""
+    return frozenset(part for layers in _layers().values() for each in layers for part in each.module.split("."))
+
+
+@lru_cache(maxsize=1)
+def _layers() -> dict[str, tuple[Layer, ...]]:
+    found: dict[str, list[Layer]] = {}
+    for row in rows("layers", _LAYER):
+        sizes = (int(number(row, name) or 0) for name in ("inputs", "outputs", "count"))
+        found.setdefault(row["network"], []).append(Layer(row["kind"], row["module"], *sizes))
+    return {name: tuple(layers) for name, layers in found.items()}
 
 
 @lru_cache(maxsize=1)

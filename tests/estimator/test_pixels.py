@@ -130,3 +130,51 @@ def test_a_pipeline_makes_the_picture_at_its_size() -> None:
     assert found.moment == "picture"
     (made,) = [term.num_bytes for term in found.terms if term.name == "picture being decoded"]
     assert made == 512 * 512 * 3 * 256 * 2
+
+
+ADAPTERS = [  # rank 1; what peft puts on diffusers' own classes, with the matrices of each level, text and picture
+    ("stabilityai/stable-diffusion-xl-base-1.0", None, 1_451_520),
+    ("stabilityai/stable-diffusion-xl-base-1.0", ["to_q"], 332_800),
+    ("stabilityai/stable-diffusion-xl-base-1.0", ["to_q", "to_k", "to_v", "to_out.0"], 1_451_520),
+    ("stabilityai/stable-diffusion-xl-base-1.0", ["attn2.to_k", "attn2.to_v"], 2 * (10 * 2688 + 60 * 3328)),
+    ("stabilityai/stable-diffusion-xl-base-1.0", ["ff.net.0.proj"], 748_800),
+    ("stabilityai/stable-diffusion-xl-base-1.0", ["all-linear"], 2_706_176),
+    ("runwayml/stable-diffusion-v1-5", None, 199_296),
+    ("runwayml/stable-diffusion-v1-5", ["q_proj", "v_proj"], 199_296),  # none of its names: what scripts adapt
+    ("runwayml/stable-diffusion-v1-5", ["conv_in"], 4 * 9 + 320),
+    ("black-forest-labs/FLUX.1-dev", ["attn.to_q", "attn.to_out.0"], (57 + 19) * 2 * 3072),
+    ("Wan-AI/Wan2.1-T2V-14B", None, 3_276_800),
+    ("black-forest-labs/FLUX.2-dev", None, 8 * 8 * 2 * 6144 + 48 * (6144 + 55296 + 24576 + 6144)),  # fused
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("model", "targets", "each"), ADAPTERS)
+@pytest.mark.parametrize("rank", [4, 16])
+def test_adapters_are_those_of_the_layers_that_are_named(
+    model: str, targets: list[str] | None, each: int, rank: int
+) -> None:
+    run = RunConfig.from_document(
+        {"model": model, "method": "lora", "lora_rank": rank, "task": "train"}
+        | ({} if targets is None else {"lora_targets": targets}),
+        Origin("test"),
+    )
+    setup = candidates.typical(candidates.choices(run, choose_model(run).readings), "")
+    assert setup.trainable_params == rank * each
+
+
+def test_magnitudes_are_outputs() -> None:
+    words = {"model": "runwayml/stable-diffusion-v1-5", "method": "lora", "lora_rank": 4, "lora_targets": ["conv_in"]}
+    run = RunConfig.from_document({**words, "dora": True, "task": "train"}, Origin("test"))
+    setup = candidates.typical(candidates.choices(run, choose_model(run).readings), "")
+    assert setup.trainable_params == 4 * (4 * 9 + 320) + 320
+
+
+def test_every_network_has_its_layers() -> None:
+    """Weights of the listed layers are most of a network's, and no more than all."""
+    for row in rows("pixels"):
+        net = pixels._net(row)
+        layers = pixels._layers()[net.name.partition("/")[0]]
+        is_papers = "by the paper's layers" in net.source  # its conditioning is one matrix less a block
+        held = sum(each.inputs * each.outputs * each.count for each in layers)
+        assert 0.95 * net.params < held < net.params * (1.16 if is_papers else 1), net.name
+        assert net.adapted("attention"), net.name
