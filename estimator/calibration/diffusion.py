@@ -337,7 +337,7 @@ def _whole(net: Net, regime: str) -> list[str]:
 
 
 def layers() -> None:
-    """Write ``data/layers.csv``: what each linear layer and convolution reads and gives, numbers in names as ``*``."""
+    """Write ``data/layers.csv``: what each linear layer and convolution reads and gives."""
     import diffusers
 
     with Path("estimator/data/layers.csv").open("w", encoding="utf-8", newline="") as handle:
@@ -355,12 +355,18 @@ def layers() -> None:
 
 
 def _found(model: Any) -> Counter[tuple[str, str, int, int]]:
-    found: Counter[tuple[str, str, int, int]] = Counter()
+    """Layers by kind, name and width. Numbers that tell layers apart are ``*``; others (``to_out.0``) stay."""
+    alike: dict[tuple[str, str, int, int], list[list[str]]] = {}
     for name, module in model.named_modules():
         if isinstance(module, (torch.nn.Linear, torch.nn.Conv2d, torch.nn.Conv3d)):
             kind = "linear" if isinstance(module, torch.nn.Linear) else "convolution"
             read = prod(module.weight.shape[1:])  # peft's first matrix has the kernel's size, its second is 1x1
-            found[kind, re.sub(r"(?<=\.)\d+(?=\.|$)", "*", name), read, module.weight.shape[0]] += 1
+            key = (kind, re.sub(r"(?<=\.)\d+(?=\.|$)", "*", name), read, module.weight.shape[0])
+            alike.setdefault(key, []).append(name.split("."))
+    found: Counter[tuple[str, str, int, int]] = Counter()
+    for (kind, _, read, made), names in alike.items():
+        parts = (set(values) for values in zip(*names, strict=True))
+        found[kind, ".".join(values.pop() if len(values) == 1 else "*" for values in parts), read, made] = len(names)
     return found
 
 

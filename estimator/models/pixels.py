@@ -8,7 +8,7 @@ words pass through the same blocks (`words`), they are positions too, and a coun
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from estimator.tables import number, rows
@@ -34,8 +34,8 @@ class Regime:
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """Linear layers or convolutions of one name (numbers are ``*``) and width. `inputs` of a convolution are channels
-    times its kernel: adapters beside it have its kernel first (peft)."""
+    """Linear layers or convolutions of one name (``*`` are the numbers that tell them apart) and width. `inputs` of a
+    convolution are channels times its kernel: adapters beside it have its kernel first (peft)."""
 
     kind: str
     module: str
@@ -43,13 +43,15 @@ class Layer:
     outputs: int
     count: int
 
-    def has_name(self, target: str) -> bool:
-        """Whether peft's ``target_modules`` name it: the end of its path, part by part."""
+    def named(self, target: str) -> int:
+        """How many of them peft's ``target_modules`` name by the end of their path, part by part."""
         asked, path = target.split("."), self.module.split(".")
         ends = zip(reversed(asked), reversed(path), strict=False)
-        return len(asked) <= len(path) and all(
-            one == other or (other == "*" and one.isdecimal()) for one, other in ends
-        )
+        if len(asked) > len(path) or any(
+            one != other and not (other == "*" and one.isdecimal()) for one, other in ends
+        ):
+            return 0
+        return 1 if "*" in path[-len(asked) :] and "*" not in path[: -len(asked)] else self.count
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +100,8 @@ def _adapted(network: str, targets: str) -> tuple[Layer, ...]:
     if targets == "all-linear":
         return tuple(each for each in layers if each.kind == "linear")
     names = _PROJECTIONS if targets == "attention" else targets.split(",")
-    return tuple(each for each in layers if any(each.has_name(name) for name in names))
+    found = ((each, sum(each.named(name) for name in dict.fromkeys(names))) for each in layers)
+    return tuple(replace(each, count=min(named, each.count)) for each, named in found if named)
 
 
 def module_names() -> frozenset[str]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from estimator import changes
 from estimator.api import Estimate, RunConfig
 from estimator.estimation import estimate
 from estimator.memory import activations, candidates
@@ -143,6 +144,8 @@ ADAPTERS = [  # rank 1; what peft puts on diffusers' own classes, with the matri
     ("runwayml/stable-diffusion-v1-5", ["q_proj", "v_proj"], 199_296),  # none of its names: what scripts adapt
     ("runwayml/stable-diffusion-v1-5", ["conv_in"], 4 * 9 + 320),
     ("black-forest-labs/FLUX.1-dev", ["attn.to_q", "attn.to_out.0"], (57 + 19) * 2 * 3072),
+    ("black-forest-labs/FLUX.1-dev", [f"single_transformer_blocks.{at}.attn.to_q" for at in (0, 7)], 2 * 2 * 3072),
+    ("black-forest-labs/FLUX.1-dev", [f"single_transformer_blocks.{at}.attn.to_q" for at in range(50)], 38 * 2 * 3072),
     ("Wan-AI/Wan2.1-T2V-14B", None, 3_276_800),
     ("black-forest-labs/FLUX.2-dev", None, 8 * 8 * 2 * 6144 + 48 * (6144 + 55296 + 24576 + 6144)),  # fused
 ]  # fmt: skip
@@ -178,3 +181,20 @@ def test_every_network_has_its_layers() -> None:
         held = sum(each.inputs * each.outputs * each.count for each in layers)
         assert 0.95 * net.params < held < net.params * (1.16 if is_papers else 1), net.name
         assert net.adapted("attention"), net.name
+
+
+def test_names_of_its_layers_are_known_and_others_are_said() -> None:
+    words = {"model": "stabilityai/stable-diffusion-xl-base-1.0", "method": "lora", "lora_rank": 4, "image_size": 512}
+    assert "no module name" not in "".join(peak(**words, lora_targets=["conv_shortcut"]).reasons)
+    assert "'banana' is no module name" in "".join(peak(**words, lora_targets=["banana"]).reasons)
+
+
+def test_the_adapters_that_are_suggested_are_on_modules_it_has() -> None:
+    run = RunConfig.from_document(
+        {"model": "stabilityai/stable-diffusion-xl-base-1.0", "task": "train"}, Origin("test")
+    )
+    edits = [change.edit for group in changes.changes(run) for change in group if "lora_targets" in change.edit]
+    net = pixels.find("sdxl")
+    assert net is not None
+    assert edits
+    assert all(net.adapted(",".join(edit["lora_targets"])) for edit in edits)
