@@ -14,9 +14,11 @@ from typing import TypeVar
 
 from analyzer.errors import InputError
 from estimator.hardware import Card, find
+from estimator.memory.extents import SECOND, counts_samples
 from estimator.models import pixels
 from estimator.models.choose import ModelChoice
 from estimator.models.facts import ModelFacts, find_model
+from estimator.models.nets import TracedNet
 from estimator.runconfig import UNSET, RunConfig
 from estimator.sourced import Sourced, Unknown
 from estimator.tables import rows
@@ -206,14 +208,25 @@ def _of_ranks(run: RunConfig) -> Iterator[Contradiction]:
         yield Contradiction(text, ("ep_degree", *words), is_impossible=True)
 
 
+_NO_TOKENS = {
+    "image": "an image network reads no sequence: its length is not counted",
+    "video": "a network of video reads frames (--frames): a sequence length is not counted",
+    "frames": "a network of video reads frames (--frames): a sequence length is not counted",
+    "sound": f"a network of sound counts samples, {SECOND:,} a second: so short a sequence length is not counted",
+    "spectrum": "a network of spectra reads them at one length: a sequence length is not counted",
+}
+"""What a length of tokens means to a network that reads none, by what it reads."""
+
+
 def _of_model(run: RunConfig, facts: ModelFacts) -> Iterator[Contradiction]:
     """What the model cannot be divided into or read."""
     if not facts.is_guessed:
         yield from _of_division(run, facts)
     yield from _of_purpose(run, facts)
     rank = _written(run.lora_rank)
-    if facts.image_net is not None and run.seq_len.is_known:
-        yield Contradiction("an image network reads no sequence: its length is not counted", ("seq_len", "model"))
+    if facts.image_net is not None and run.seq_len.is_known and not counts_samples(run, facts.image_net):
+        reads = facts.image_net.reads if isinstance(facts.image_net, TracedNet) else "image"
+        yield Contradiction(_NO_TOKENS.get(reads, _NO_TOKENS["image"]), ("seq_len", "model"))
     if facts.image_net is not None and (rank or _written(run.method) in ("lora", "qlora")):
         text = "adapters are counted for the projections of transformers: beside convolutions the number is rough"
         yield Contradiction(text, ("method", "lora_rank", "model"))

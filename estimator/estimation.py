@@ -15,6 +15,7 @@ from estimator.memory.choice import Choices
 from estimator.memory.interval import Computed, compute, outlook
 from estimator.memory.timeline import timeline
 from estimator.models.choose import ModelChoice, choose_model
+from estimator.models.facts import ModelFacts
 from estimator.report import Estimate, InputLine, Interval, Largest, ModelAnswer, TargetAnswer, Verdict
 from estimator.room import reason, roomy_bytes
 from estimator.runconfig import NOT_GIVEN, NOT_SAID, UNSET, RunConfig
@@ -257,18 +258,44 @@ def _unknowns(run: RunConfig, model: ModelChoice, computed: Computed | None) -> 
         if isinstance(sourced.value, Unknown) and _is_worth_a_line(sourced, sourced.value)
     }
     open_choices = [name for name, choice in found.items() if choice.is_open and _matters(found, name)]
+    if found and found["micro_batch"].is_open and "micro_batch" not in open_choices:
+        open_choices.append("micro_batch")  # one sample is taken for it, and any more are not in the interval
     if found and found["facts"].typical.kind == "vit":
         open_choices = ["image size" if name == "seq_len" else name for name in open_choices]
     if found and found["facts"].typical.source_tokens:  # of speech a run's one length is the text's
         open_choices = ["seq_len" if name == "target_len" else name for name in open_choices]
+    if found and found["facts"].typical.image_net is not None:  # its id is known, and of whom it is
+        open_choices = [_PARTS if name == "facts" else name for name in open_choices]
     if found and found["facts"].typical.local is not None:
         open_choices = ["input size" if name == "facts" else name for name in open_choices]
-    lines = [READABLE.get(name, name) for name in open_choices if WORD_OF.get(name, name) not in reasons]
+    spans = {name: span for name in open_choices if (span := _span(found, name))}
+    reasons |= {name: f"{reasons[name]}, so {span}" for name, span in spans.items() if name in reasons}
+    lines = [
+        READABLE.get(name, name) + (f": {spans[name]}" if name in spans else "")
+        for name in open_choices
+        if WORD_OF.get(name, name) not in reasons
+    ]
     lines += reasons.values()
     lines += [f"{name}: {reason}" for name, reason in run.not_understood if name != "not counted"]
     if not run.gpu.is_known and not run.gpu_memory.is_known:
         lines.append("target GPU")
     return tuple(dict.fromkeys(lines))
+
+
+_PARTS = "whether all of the network is trained"
+
+
+def _span(found: Choices, name: str) -> str:
+    """What the interval takes a number for that has no upper end: more of it is not in the interval."""
+    facts: ModelFacts = found["facts"].typical
+    is_text = facts.kind in ("decoder", "encoder", "encdec") and facts.local is None
+    units = {"micro_batch": "samples", "seq_len": "tokens" if is_text else "", "target_len": "tokens"}.get(name, "")
+    sizes = sorted(found[name].probable) if units else []
+    if not sizes:
+        return ""
+    if sizes[0] == sizes[-1]:
+        return f"the interval is for {sizes[0]:,} {units if sizes[0] != 1 else units.removesuffix('s')}"
+    return f"the interval is for {sizes[0]:,} to {sizes[-1]:,} {units}"
 
 
 def _matters(found: Choices, name: str) -> bool:

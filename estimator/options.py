@@ -59,11 +59,21 @@ def run_from(values: Mapping[str, Any], base: RunConfig | None = None) -> RunCon
 
 def _read(word: Word, value: Any, origin: Origin) -> RunConfig:
     try:
+        if word.is_open:
+            _refuse_slip(word, value, origin)
         return RunConfig.from_document({word.name: value}, origin)
     except InputError as error:
         if word.is_flag and "=" not in str(value):  # the option took the next word, which was not meant for it
             raise InputError(f"{error}; write {word.options[0]} last, or {word.options[0]}=VALUE") from None
         raise
+
+
+def _refuse_slip(word: Word, value: Any, origin: Origin) -> None:
+    """What a file says in a word of an open vocabulary may be news to us; what is typed here is a slip."""
+    try:
+        word.parse(value)
+    except ValueError as error:
+        raise InputError(f"{origin}: {word.name} {error}, not {str(value)[:60]!r}") from None
 
 
 def parse_words(words: Sequence[str], base: Mapping[str, Any] | None = None) -> RunConfig:

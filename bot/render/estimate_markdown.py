@@ -72,5 +72,5 @@ def _details(result: Estimate) -> str:
         ]
         parts.append(table(["input", "value", "where it is from"], rows))
     if result.unknowns:
-        parts.append(f"Not known (the interval covers it): {'; '.join(map(escape, result.unknowns))}.")
+        parts.append(f"Not known (the interval covers what is usual): {'; '.join(map(escape, result.unknowns))}.")
     return fold("What this is made of", "\n\n".join(parts)) if parts else ""

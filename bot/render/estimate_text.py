@@ -118,7 +118,7 @@ def _inputs(result: Estimate, width: int) -> str:
         for part in _input(line.name, said(line.name, line.value, line.origin), line.origin, width)
     ]
     if result.unknowns:
-        text = "not known (the interval covers it): " + "; ".join(result.unknowns)
+        text = "not known (the interval covers what is usual): " + "; ".join(result.unknowns)
         lines += _wrap(text, width, subsequent_indent="  ")
     return "\n".join(lines)
 

@@ -57,9 +57,16 @@ def _targets(facts: ModelFacts, length: Choice) -> Choices:
     return {"target_len": undecided(shorter, length.typical, cheapest=(min(16, shorter),))}
 
 
-_SECOND = 16_000  # samples of sound, which every encoder of speech reads
+SECOND = 16_000  # samples of sound, which every encoder of speech reads
 _USUAL_SECONDS = (10, 5, 20)
 _LEAST_SAMPLES = 4000  # a shorter length counts something else: tokens, or seconds
+
+
+def counts_samples(run: RunConfig, net: images.AnyNet) -> bool:
+    """Whether a length that is given is that of the sound a network reads."""
+    length = run.seq_len.value
+    is_sound = isinstance(net, TracedNet) and net.reads == "sound"
+    return is_sound and not isinstance(length, Unknown) and length >= _LEAST_SAMPLES
 
 
 def _units(run: RunConfig, net: images.AnyNet) -> Choice:
@@ -68,9 +75,9 @@ def _units(run: RunConfig, net: images.AnyNet) -> Choice:
         return fixed(1)
     if net.reads != "sound":
         return fixed(net.frames if isinstance(run.frames.value, Unknown) else run.frames.value)
-    if not isinstance(run.seq_len.value, Unknown) and run.seq_len.value >= _LEAST_SAMPLES:
+    if counts_samples(run, net):
         return fixed(run.seq_len.value)
-    return undecided(*(seconds * _SECOND for seconds in _USUAL_SECONDS), cheapest=(_SECOND,))
+    return undecided(*(seconds * SECOND for seconds in _USUAL_SECONDS), cheapest=(SECOND,))
 
 
 def _image(run: RunConfig, net: images.AnyNet) -> Choices:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from estimator.memory.setup import Setup
 from estimator.models.images import Cost, ImageNet, cost
+from estimator.models.nets import TracedNet
 from estimator.report import Term
 
 SOURCE = "torch derivative formulas: convolutions, norms and activations keep their operands"
@@ -59,7 +60,9 @@ def outputs(setup: Setup) -> Term:
     ):
         each += 2
     total = setup.micro_batch * one.outputs * each
-    formula = f"{setup.micro_batch} images x {one.outputs:,} numbers x {each} B"
+    net = setup.facts.image_net
+    units = "samples" if isinstance(net, TracedNet) and net.reads not in ("image", "sam") else "images"
+    formula = f"{setup.micro_batch} {units} x {one.outputs:,} numbers x {each} B"
     return Term("predictions", total, 0, formula, "losses compute in fp32 and keep their log-probabilities")
 
 

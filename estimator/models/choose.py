@@ -120,5 +120,5 @@ def _unknown_model(name: str | None, run: RunConfig) -> str:
             return f"no model is known: {why}"
         return "no model is known: give a model id or a number of parameters"
     close = nearest_models(name)
-    hint = f"; nearest: {', '.join(close)}" if close else ""
+    hint = f"; nearest: {', '.join(close)}" if close else ", and no id is near it: `preflight models WORD` finds some"
     return f"model {name!r} is not in the table and its size is not given{hint}"

@@ -16,8 +16,12 @@ from bot.cli.main import run
 from bot.render import estimate_markdown, estimate_text
 from estimator.api import RunConfig, estimate
 from estimator.sourced import Origin
+from estimator.vocabulary import WORDS as VOCABULARY
+from estimator.vocabulary import Word
 
 WORDS = ["--model", "meta-llama/Llama-2-7b-hf", "--gpu", "A100", "--micro-batch", "1", "--seq-len", "2048"]
+
+WORDS_OF_LISTS = [word for word in VOCABULARY if word.options and "enum" in word.schema]
 
 
 def printed(capsys: pytest.CaptureFixture[str], *argv: str, code: int = 0) -> str:
@@ -225,3 +229,30 @@ def test_names_of_strangers_are_harmless_in_markdown_and_terminal() -> None:
 def test_markdown_without_a_number_says_why() -> None:
     text = estimate_markdown.render(estimate(RunConfig.from_document({"model": "nobody/x"}, Origin("here"))))
     assert text.startswith("**No number** for `nobody/x`: model 'nobody/x' is not in the table")
+
+
+@pytest.mark.parametrize(
+    ("word", "value"),
+    [(word, value) for word in WORDS_OF_LISTS for value in ("fdsp", f"{word.schema['enum'][0]}x")],
+    ids=lambda item: getattr(item, "name", item),
+)
+def test_a_slip_in_a_word_of_a_list_is_a_usage_error(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, word: Word, value: str
+) -> None:
+    option = word.options[0]
+    assert run(["estimate", *WORDS, f"{option}={value}"]) == 2
+    said = capsys.readouterr().err
+    assert value in said
+    assert all(str(item) in said for item in word.schema["enum"] if item is not None)
+    if word.is_open:  # in a file it may be news to us: a line of the answer
+        place = tmp_path / "run.json"
+        place.write_text(json.dumps({"model": "gpt2", word.name: value}))
+        text = printed(capsys, "estimate", "--run-config", str(place), "--gpu", "T4")
+        assert f"{value!r} is not modelled" in " ".join(text.split())
+
+
+def test_a_model_nobody_lists_is_told_where_to_look(capsys: pytest.CaptureFixture[str]) -> None:
+    text = printed(capsys, "estimate", "--model", "nosuch/thing", "--gpu", "T4")
+    assert "preflight models WORD" in " ".join(text.split())
+    text = printed(capsys, "estimate", "--model", "mistralai/Mistral-7B-v0.4", "--gpu", "T4")
+    assert "nearest: mistralai/Mistral-7B-v0.3" in " ".join(text.split())

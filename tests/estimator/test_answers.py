@@ -18,7 +18,7 @@ from estimator.estimation import estimate as bare
 from estimator.impact import verdict_of
 from estimator.inverse import below
 from estimator.options import options_for
-from estimator.report import Verdict
+from estimator.report import Estimate, Verdict
 from estimator.sourced import Origin
 from estimator.verdict import overall, verdict_for
 
@@ -324,7 +324,11 @@ def test_a_training_run_of_unknown_micro_batch_fits_only_if_one_that_is_not_smal
 def test_what_is_open_has_an_option_that_would_say_it() -> None:
     run = RunConfig.from_document({"model": "gpt2", "optimizer": "shampoo", "colour": "blue"}, Origin("test"))
     unknowns = estimate(run).unknowns
-    assert {"micro-batch", "target GPU", "colour: no such field in the vocabulary"} <= set(unknowns)
+    assert {
+        "micro-batch: the interval is for 1 to 4 samples",
+        "target GPU",
+        "colour: no such field in the vocabulary",
+    } <= set(unknowns)
     asked = ["--micro-batch", "--seq-len", "--precision", "--optimizer", "--optimizer-impl", "--gpu"]
     assert options_for(unknowns) == asked
     named = {word for word in READABLE if not options_for([READABLE[word]])}
@@ -396,3 +400,21 @@ def test_a_card_of_two_sizes_exceeds_only_if_both_do(gpu: str) -> None:
         assert found.verdict == verdict_of([found])
         seen.add(tuple(sorted(set(words))))
     assert any("exceeds" in words and len(words) > 1 for words in seen)  # the case in question is among them
+
+
+@pytest.mark.parametrize(("task", "span"), [("train", "1 to 4 samples"), ("infer", "1 sample")])
+def test_what_the_interval_takes_an_unknown_micro_batch_for_is_said(task: str, span: str) -> None:
+    """A larger one is not in the interval, and the words for it are those of the interval itself."""
+
+    def at(**fields: Any) -> Estimate:
+        given = {"model": "gpt2", "seq_len": 1024, "gpu": "H100", "task": task, **fields}
+        return estimate(RunConfig.from_document(given, Origin("test")))
+
+    found = at()
+    assert f"micro-batch: the interval is for {span}" in found.unknowns
+    last = int(re.findall(r"\d+", span)[-1])
+    inside, beyond = at(micro_batch=last), at(micro_batch=64 * last)
+    assert found.peak is not None
+    assert inside.peak is not None
+    assert beyond.peak is not None
+    assert inside.peak.point <= found.peak.high < beyond.peak.point

@@ -158,7 +158,8 @@ def test_a_document_with_origins_says_them_again() -> None:
                 "unknowns": [{"field": "seq_len", "reason": "read from a file that is not there"}]}  # fmt: skip
     answer = answered(document)
     assert {line["name"]: line["origin"] for line in answer["inputs"]}["micro_batch"] == chain
-    assert "seq_len: read from a file that is not there" in answer["unknowns"]
+    span = "so the interval is for 512 to 2,048 tokens"
+    assert f"seq_len: read from a file that is not there, {span}" in answer["unknowns"]
     run = RunConfig.from_document(document, Origin("test"))
     again = RunConfig.from_document(run.to_entry(), Origin("elsewhere"))
     assert again.to_entry()["origins"]["micro_batch"] == chain

@@ -68,6 +68,8 @@ def reasons(**fields: Any) -> str:
         ("NVIDIA A100 80GB SXM has no arithmetic in fp8", {"precision": "fp8"}),
         ("gpt2 has 0.124B parameters; 70B are given", {"model": "gpt2", "params": "70B"}),
         ("an image network reads no sequence", {"model": "resnet50"}),
+        ("so short a sequence length is not counted", {"model": "facebook/wav2vec2-base", "seq_len": 512}),
+        ("reads frames (--frames): a sequence length is not counted", {"model": "MCG-NJU/videomae-base"}),
     ],
 )  # fmt: skip
 def test_what_contradicts_itself_is_said(said: str, fields: dict[str, Any]) -> None:
@@ -82,6 +84,7 @@ def test_what_contradicts_itself_is_said(said: str, fields: dict[str, Any]) -> N
         {"gpu": "A100", "gpu_memory": 40},
         {"gpu": "T4", "gpu_memory": 16},
         {"gpu": "a card of ours", "gpu_memory": 20},
+        {"model": "facebook/wav2vec2-base", "seq_len": 320_000},  # twenty seconds of sound
         {"model": "google/flan-t5-base", "seq_len": 4096},  # relative positions
         {"model": "bigscience/bloom-560m", "seq_len": 8192},  # slopes
         {"model": NOT_GIVEN, "params": "7B", "seq_len": 65536},  # nobody knows its positions

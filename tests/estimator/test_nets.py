@@ -14,6 +14,7 @@ from estimator.models import images
 from estimator.models.choose import choose_model
 from estimator.models.facts import find_image_nets
 from estimator.models.nets import TracedNet, find
+from estimator.options import options_for
 from estimator.report import Estimate
 from estimator.resolve import frameworks
 from estimator.resolve.script import configs_from
@@ -177,3 +178,22 @@ def test_calls_name_the_network(site: CallSite, name: str) -> None:
     (run,) = configs_from(frameworks.gather((site, call("torch.optim.AdamW"))), Tree({}))
     assert run.model.value == name
     assert find(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "unit"),
+    [("facebook/wav2vec2-base", "8 samples x"), ("MCG-NJU/videomae-base", "8 samples x"), ("swin_t", "8 images x")],
+)
+def test_what_is_counted_has_its_own_name(name: str, unit: str) -> None:
+    found = estimate(model=name, micro_batch=8, gpu="A100-80GB", precision="amp-fp16", optimizer="adamw")
+    formulas = [term.formula for moment in found.timeline for term in moment.terms if term.name == "predictions"]
+    assert formulas
+    assert all(formula.startswith(unit) for formula in formulas)
+
+
+@pytest.mark.parametrize("name", ["facebook/wav2vec2-base", "facebook/sam-vit-base"])
+def test_a_network_that_is_named_is_not_asked_for(name: str) -> None:
+    """What is open of it is how much of it is trained, which no `--model` would say."""
+    found = estimate(model=name, gpu="T4")
+    assert "whether all of the network is trained" in found.unknowns
+    assert "--model" not in options_for(found.unknowns)
