@@ -208,7 +208,10 @@ def translate(rule: Mapping[str, Any], item: Argument) -> Sourced[Any] | None:
     if isinstance(item, Unseen):
         return Sourced(Unknown(item.reason), to_origin(item.origin))
     if isinstance(item, Ref):
-        return _from_name(rule, item)
+        listed = _listed(item)
+        if listed is None:
+            return _from_name(rule, item)
+        item = listed
     if item.value is None:
         return None
     value = _value(rule, item.value)
@@ -216,6 +219,15 @@ def translate(rule: Mapping[str, Any], item: Argument) -> Sourced[Any] | None:
         return None
     overrides = tuple(sourced for other in item.overrides if (sourced := translate(rule, other)) is not None)
     return Sourced(value, to_origin(item.origin), overrides)
+
+
+def _listed(item: Ref) -> Known | None:
+    """A list of constants as a tuple of them; None where some of its items are not in the text or may differ."""
+    if item.name != "list" or not item.items:
+        return None
+    values = [value for _, cases in item.items for value in cases if isinstance(value, Known)]
+    is_whole = all(len(cases) == 1 for _, cases in item.items) and len(values) == len(item.items)
+    return Known(tuple(each.value for each in values), item.origin) if is_whole else None
 
 
 _OFF = object()

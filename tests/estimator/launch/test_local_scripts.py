@@ -71,7 +71,7 @@ def words_of(script: str) -> dict[str, Any]:
         (DATACLASS, {"micro_batch": (16, 5), "optimizer": ("adamw", 11)}),
         (TIMM, {"model": ("vit_base_patch16_224", 2), "micro_batch": (256, 4), "optimizer": ("sgd-momentum", 3)}),
         (NAMED_TRL, {"model": ("Qwen/Qwen3-8B", 6), "seq_len": (4096, 4), "method": ("lora", 5), "lora_rank": (16, 5),
-                     "packing": (False, 4)}),
+                     "packing": (False, 4), "lora_targets": (("q_proj", "v_proj"), 5)}),
     ],
 )  # fmt: skip
 def test_a_value_is_read_with_its_line(script: str, expected: dict[str, tuple[Any, int]]) -> None:
@@ -86,7 +86,7 @@ def test_a_value_is_read_with_its_line(script: str, expected: dict[str, tuple[An
         (DATACLASS, "model", "no call that loads a model by its id"),
         (TRL, "model", "."),
         (TRL, "micro_batch", "when the program runs"),
-        (TRL, "lora_targets", "items are not followed"),
+        (TRL.replace('["q_proj", "v_proj"]', '["q_proj", sys.argv[2]]'), "lora_targets", "items are not followed"),
     ],
 )
 def test_what_the_code_does_not_show_is_unknown_with_the_reason(script: str, name: str, reason: str) -> None:
