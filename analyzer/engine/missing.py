@@ -13,6 +13,7 @@ from analyzer.engine.imports import is_library
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Site
 from analyzer.syntax import ir
+from analyzer.syntax.scope import target_names
 
 _BUILT = ("ext_modules", "cpp_extension", "cythonize", "BuildExtension", "create_extension", "load_inline")
 """Who builds modules that no Python file holds."""
@@ -22,32 +23,64 @@ _GENERATED = re.compile(r"^_|_pb2|_ext$|version|cuda|cython")
 
 def missing_import(program: Program) -> Site | None:
     """The first import of a file that the program loads, at its top, that leads nowhere in the tree."""
-    project = program.project
-    if project.is_single:
+    if program.project.is_single:
         return None
-    for path in program.modules:
-        unit = program.unit(path)
-        for node in unit.body if unit is not None else ():
-            if isinstance(node, ir.ImportFrom) and any(
-                _is_missing(program, path, node, name) for name, _ in node.names
-            ):
-                return None if any(any(project.naming(word, "")) for word in _BUILT) else Site(path, node.at)
+    for path in dict.fromkeys(each for module in program.modules for each in _loading(program, module)):
+        for node in _imports(program, path):
+            if any(_is_missing(program, path, node, name) for name, _ in node.names):
+                return None if _is_built(program, path) else Site(path, node.at)
     return None
+
+
+def _imports(program: Program, path: str) -> list[ir.ImportFrom]:
+    unit = program.unit(path)
+    return [node for node in (unit.body if unit is not None else ()) if isinstance(node, ir.ImportFrom)]
+
+
+def _loading(program: Program, path: str) -> Iterator[str]:
+    """A file, and the ``__init__`` of its folder, which runs first where the file can only be imported as a part of its
+    package: it names others of it by dots."""
+    if any(node.level for node in _imports(program, path)):
+        home = program.project.resolve("", path, 1)
+        if home is not None:
+            yield home
+    yield path
+
+
+def _is_built(program: Program, path: str) -> bool:
+    """Whether a file in a folder above, or beside, builds extensions."""
+    builders = (builder for word in _BUILT for builder in program.project.naming(word, ""))
+    return any(path.startswith(builder.rpartition("/")[0]) for builder in builders)
 
 
 def _is_missing(program: Program, path: str, node: ir.ImportFrom, name: str) -> bool:
     inner = f"{node.module}.{name}" if node.module else name
-    if any(_GENERATED.search(part) for part in inner.split(".")):
+    if any(_GENERATED.search(part) for part in inner.split(".")) or not _is_own_package(program, path, node):
         return False
-    if not _is_own_package(program, path, node):
-        return False
-    return all(program.project.resolve(module, path, node.level) is None for module in _ways(node.module, inner))
+    home = program.project.resolve(node.module, path, node.level)
+    if program.project.resolve(inner, path, node.level) is not None or name == "*":
+        return home is None and name == "*"
+    if home == path:  # ``from . import name`` in the ``__init__`` itself
+        return len(re.findall(rb"\b%s\b" % re.escape(name.encode()), program.project.read(path) or b"")) < 2
+    return home is None or (home.endswith("__init__.py") and not _may_bind(program.unit(home), name))
 
 
-def _ways(module: str, inner: str) -> Iterator[str]:
-    if module:
-        yield module
-    yield inner
+def _may_bind(unit: ir.Unit | None, name: str) -> bool:
+    """Whether a file of imports and assignments binds a name; another file may in any way."""
+    if unit is None:
+        return True
+    bound: set[str] = set()
+    for node in unit.body:
+        if isinstance(node, (ir.Import, ir.ImportFrom)):
+            names = node.names
+            if isinstance(node, ir.ImportFrom) and (node.level or any(each == "*" for each, _ in names)):
+                return True  # a file of the package that is imported is bound as well
+            bound |= {alias or each.partition(".")[0] for each, alias in names}
+        elif isinstance(node, ir.Assign):
+            bound |= {each for target in node.targets for each in target_names(target)}
+        elif not (isinstance(node, ir.Evaluate) and isinstance(node.value, ir.Constant)):
+            return True
+    return name in bound
 
 
 def _is_own_package(program: Program, path: str, node: ir.ImportFrom) -> bool:

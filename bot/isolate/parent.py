@@ -18,6 +18,8 @@ _KEPT_ERRORS = 10_000  # bytes of its stderr
 _SECONDS_TO_END = 10.0
 _PATIENCE = 5.0
 _LOOK_SECONDS = 0.1
+_MAX_LINE_BYTES = 64 << 20
+"""Of one document from a child; a review of a large pull request is a few MiB."""
 
 
 class Died(Exception):
@@ -51,6 +53,10 @@ class Allowance:
         if self._work is None or spent is None:
             return left
         return min(left, max(_LOOK_SECONDS, self._work - spent)) if spent < self._work else 0.0
+
+
+def _left(deadline: float | Allowance) -> float:
+    return deadline.left() if isinstance(deadline, Allowance) else deadline - time.monotonic()
 
 
 def _processor_seconds(pid: int) -> float | None:
@@ -112,12 +118,22 @@ class Child:
         return Allowance(self._process.pid, seconds, end)
 
     def receive(self, deadline: float | Allowance) -> dict[str, Any]:
-        """The next document. Raises `Died`; at `deadline` (of `time.monotonic`) the child is killed and `Overdue`."""
-        parts = [self._rest]
+        """The next document. Raises `Died`; at `deadline` (of `time.monotonic`) the child is killed and `Overdue`,
+        whatever it goes on to say: a child that was broken into may say anything, without an end."""
+        parts, size = [self._rest], len(self._rest)
         while b"\n" not in parts[-1]:
             parts.append(self._chunk(deadline))
+            size += len(parts[-1])
+            if size > _MAX_LINE_BYTES:
+                self._process.kill()
+                raise Died("said more than an answer can hold")
         line, _, self._rest = b"".join(parts).partition(b"\n")
-        document: dict[str, Any] = json.loads(line)
+        try:
+            document = json.loads(line)
+        except (ValueError, RecursionError):
+            raise Died("gave no answer") from None
+        if not isinstance(document, dict):
+            raise Died("gave no answer")
         return document
 
     def _chunk(self, deadline: float | Allowance) -> bytes:
@@ -126,8 +142,8 @@ class Child:
         assert err is not None
         streams = [out, err]
         while True:
-            left = deadline.left() if isinstance(deadline, Allowance) else deadline - time.monotonic()
-            readable, _, _ = select.select(streams, [], [], max(0.0, left))
+            left = _left(deadline)
+            readable = [] if left <= 0 else select.select(streams, [], [], left)[0]
             if not readable:
                 if isinstance(deadline, Allowance) and left > 0:
                     continue  # as long as it had to be asked about again; others may have held the processor

@@ -132,7 +132,7 @@ def _run(task: str, document: Mapping[str, Any], limits: Limits, end: float, sto
         child.send(request)
         while "result" not in (answer := child.receive(child.allowance(limits.seconds_per_file, deadline))):
             if "at" in answer:
-                at = answer["at"]
+                at = str(answer["at"])
             elif errands is not None and (found := errands.run(answer)) is not None:
                 child.reply(found, child.allowance(limits.seconds_per_file, deadline))
         return _Outcome(answer["result"], at, "")
@@ -140,6 +140,9 @@ def _run(task: str, document: Mapping[str, Any], limits: Limits, end: float, sto
         return _Outcome(None, at, f"took longer than {min(limits.seconds_per_file, limits.wall_seconds):.0f} s")
     except Died as death:
         return _Outcome(None, at, str(death))
+    except (KeyError, TypeError, AttributeError):  # an errand of no form of ours
+        _log.exception("the child asked for what there is not")
+        return _Outcome(None, at, "gave no answer")
     finally:  # also when the job is stopped: so is its child
         child.close()
         if child.errors:

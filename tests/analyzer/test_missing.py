@@ -32,7 +32,8 @@ def _found(imports: str, more: dict[str, bytes] | None = None, *, with_package: 
 
 
 @pytest.mark.parametrize(
-    "imports", ["from .lost import helper", "from pkg.lost import helper", "from .models.lost import a"]
+    "imports",
+    ["from .lost import helper", "from pkg.lost import helper", "from .models.lost import a", "from .models import a"],
 )
 def test_findings_of_a_program_that_cannot_start_are_notes_that_say_so(imports: str) -> None:
     """The package of the import is in the tree, the module is not."""
@@ -46,7 +47,9 @@ def test_findings_of_a_program_that_cannot_start_are_notes_that_say_so(imports: 
     [
         ("from .here import helper", {"pkg/here.py": b"helper = 1"}),
         ("from . import here", {"pkg/here.py": b""}),
-        ("from .models import Net", {}),  # a name of a file that is there: how it gets it is not judged
+        ("from .models import Net", {"pkg/models/__init__.py": b"from .net import *", "pkg/models/net.py": b""}),
+        ("from .models import Net", {"pkg/models/__init__.py": b"Net = None"}),
+        ("from .models import Net", {"pkg/models/__init__.py": b"def __getattr__(name): ..."}),
         ("from ._C import nms", {}),
         ("from .model_pb2 import Message", {}),
         ("from .lost import helper", {"setup.py": b"setup(ext_modules=[])"}),
@@ -59,6 +62,18 @@ def test_findings_of_a_program_that_cannot_start_are_notes_that_say_so(imports: 
 def test_what_may_be_there_all_the_same_says_nothing(imports: str, more: dict[str, bytes]) -> None:
     """Built and generated modules, guarded imports, libraries and names of files that are there."""
     assert _found(imports, more).severity is Severity.ERROR
+
+
+def test_the_package_of_a_file_runs_first() -> None:
+    """A file that imports by dots runs as a part of its package alone."""
+    more = {"pkg/__init__.py": b"from . import here, lost", "pkg/here.py": b""}
+    assert _found("from . import here", more).severity is Severity.NOTE
+    assert _found("import os", more).severity is Severity.ERROR
+
+
+def test_extensions_are_built_below_who_builds_them() -> None:
+    """One that is built in another folder is no module of this one."""
+    assert _found("from .lost import a", {"csrc/setup.py": b"setup(ext_modules=[])"}).severity is Severity.NOTE
 
 
 def test_a_file_without_its_package_says_nothing() -> None:

@@ -100,6 +100,28 @@ def test_a_child_that_asks_and_does_not_listen_has_an_end(tmp_path: Path, monkey
         review_in_child(_given({"a.py": SOURCE}), Limits(wall_seconds=2.0), store)
 
 
+@pytest.mark.parametrize(
+    ("says", "why"),
+    [
+        ("print(chr(10).join(['{\"at\": 3}'] * 6000))", "took longer"),
+        ("sys.stderr.buffer.write(b'x' * 65536)", "took longer"),
+        ("sys.stdout.buffer.write(b'x' * 1048576)", "said more than an answer can hold"),
+        ("print('[' * 100000)", "gave no answer"),
+        ("print(7)", "gave no answer"),
+        ("print('{}')", "gave no answer"),
+        ("print('{\"store\": 3}')", "gave no answer"),
+    ],
+)
+def test_a_child_that_says_anything_without_an_end_has_one(
+    says: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may have been broken into: it holds neither the time nor the memory of the parent."""
+    (tmp_path / "child.py").write_text(f"import sys\nwhile True:\n    {says}\n    sys.stdout.flush()\n")
+    monkeypatch.setattr(parent, "_COMMAND", (sys.executable, str(tmp_path / "child.py")))
+    with pytest.raises(AnalysisDied, match=why):
+        review_in_child(_given({"a.py": SOURCE}), Limits(wall_seconds=2, seconds_per_file=1), Memory())
+
+
 def test_a_time_out_is_said() -> None:
     with pytest.raises(AnalysisDied, match="took longer than"):
         review_in_child(_given({"train.py": SOURCE}), Limits(wall_seconds=0.05))
