@@ -31,6 +31,8 @@ MAX_DEPTH = 300
 MAX_ELIFS = 1_000
 """Of 8,000 the parsers survive; Python 3.12 gives up at 3,000."""
 MAX_FILE_BYTES = 2 * 1024 * 1024
+MAX_FILE_LINES = 300_000
+"""Empty ones cost as much as others: a tree of LibCST holds each."""
 """Generated code and data, not programs: the longest module of PyTorch, a table of operators, has 1.4 MB."""
 MAX_PATTERN_HEIGHT = 10
 """Brackets in a ``case`` pattern: the parser takes twice as long for each (18 brackets: one second)."""
@@ -105,11 +107,13 @@ _ELSE = re.compile(rb"else\b|#|$")
 def too_deep(source: bytes) -> str | None:
     """Why `source` must not be parsed, in words for a person; None when it may be.
 
-    Reasons: longer than `MAX_FILE_BYTES`, not decodable as its coding cookie (PEP 263) says, nested deeper than
-    `MAX_DEPTH`, or brackets nested so often that the parser would take minutes (`MAX_PARSE_COST`).
+    Reasons: longer than `MAX_FILE_BYTES` or `MAX_FILE_LINES`, not decodable as its coding cookie (PEP 263) says, nested
+    deeper than `MAX_DEPTH`, or brackets nested so often that the parser would take minutes (`MAX_PARSE_COST`).
     """
     if len(source) > MAX_FILE_BYTES:
         return f"{len(source):,} bytes long; files of at most {MAX_FILE_BYTES:,} bytes are analysed"
+    if (lines := max(source.count(b"\n"), source.count(b"\r"))) > MAX_FILE_LINES:
+        return f"{lines:,} lines long; files of at most {MAX_FILE_LINES:,} lines are analysed"
     try:
         text = decode(source)
     except ValueError as error:

@@ -20,7 +20,8 @@ MAX_PLACES_BYTES = 512 << 10
 MAX_HELD_BYTES = 12 << 20
 """Of the files whose IR is kept for the next targets: it takes twenty times the memory of their text."""
 MAX_TREES = 12
-"""A LibCST tree takes a hundred times the memory of its text."""
+MAX_TREE_LINES = 200_000
+"""A LibCST tree takes a hundred times the memory of its text, and more than a kilobyte for an empty line."""
 Tree = tuple["cst.Module", "list[cst.CSTNode]"]
 
 
@@ -139,10 +140,16 @@ class Sources:
         return known[0] if known is not None else places(source)
 
     def _keep(self, path: str, tree: Tree) -> Tree:
-        while len(self._trees) >= MAX_TREES:
-            del self._trees[next(iter(self._trees))]
+        lines = self._lines(path) + sum(map(self._lines, self._trees))
+        while self._trees and (len(self._trees) >= MAX_TREES or lines > MAX_TREE_LINES):
+            oldest = next(iter(self._trees))
+            lines -= self._lines(oldest)
+            del self._trees[oldest]
         self._trees[path] = tree
         return tree
+
+    def _lines(self, path: str) -> int:
+        return (self.project.read(path) or b"").count(b"\n")
 
     def _place(self, path: str, places: Places, length: int) -> None:
         self._placed += length - self._known_places.pop(path, (places, 0))[1]

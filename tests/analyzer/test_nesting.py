@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from analyzer import nesting
-from analyzer.nesting import MAX_DEPTH, MAX_ELIFS, MAX_FILE_BYTES, MAX_PATTERN_HEIGHT, decode, too_deep
+from analyzer.nesting import MAX_DEPTH, MAX_ELIFS, MAX_FILE_BYTES, MAX_FILE_LINES, MAX_PATTERN_HEIGHT, decode, too_deep
 from tests.analyzer.shapes import SHAPES
 
 _USE = """
@@ -143,3 +143,10 @@ def test_the_rough_count_never_calls_flat_what_the_scan_finds_deep(monkeypatch: 
         assert not (is_flat and is_deep), source
         flat, deep = flat + is_flat, deep + is_deep
     assert min(flat, deep) > 100
+
+
+def test_lines_are_bounded_empty_ones_too() -> None:
+    """A file of two million empty lines is small, and its tree is not."""
+    assert too_deep(b"\n" * MAX_FILE_LINES) is None
+    assert too_deep(b"\n" * 2_000_000) == "2,000,000 lines long; files of at most 300,000 lines are analysed"
+    assert "lines long" in (too_deep(b"\r" * 500_000) or "")
