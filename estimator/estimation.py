@@ -22,7 +22,7 @@ from estimator.runconfig import NOT_GIVEN, NOT_SAID, UNSET, RunConfig
 from estimator.sourced import Origin, Sourced, Unknown
 from estimator.split import per_gpu
 from estimator.units import GIB, MAX_MEMORY
-from estimator.verdict import overall, verdict_for
+from estimator.verdict import least_favourable, overall, verdict_for
 
 _MAX_BYTES = MAX_MEMORY
 READABLE = {
@@ -70,7 +70,9 @@ def estimate(run: RunConfig, *, with_suggestions: bool = True) -> Estimate:
     found = contradictions(run, model, cards)
     refuse_impossible(run, found)
     reasons += tuple(map(str, found)) + (tuple(idle_words(run, computed.setup)) if computed else ())
-    verdict = overall([answer.verdict for answer in answers])
+    verdict = least_favourable([answer.verdict for answer in answers])
+    if verdict == "exceeds" != overall([answer.verdict for answer in answers]):
+        reasons += ("not every card that the name may mean is too small: the check and the gate say borderline",)
     result = Estimate(
         verdict=verdict,
         model=ModelAnswer(model.id, model.params, model.source),
@@ -125,7 +127,7 @@ def _look(run: RunConfig) -> tuple[Interval, Verdict] | None:
         return None
     usable = [card.usable_bytes if card.is_supported else None for card in cards]
     roomy = roomy_bytes(run, model, runtime_key(cards))
-    return computed.occupied, overall([verdict_for(computed.occupied, item, roomy) for item in usable])
+    return computed.occupied, least_favourable([verdict_for(computed.occupied, item, roomy) for item in usable])
 
 
 def targets(run: RunConfig) -> tuple[hardware.Card, ...]:

@@ -29,3 +29,9 @@ def overall(verdicts: Collection[Verdict]) -> Verdict:
     if "exceeds" in verdicts or "borderline" in verdicts:
         return "borderline"
     return "fits" if verdicts and "unknown" not in verdicts else "unknown"
+
+
+def least_favourable(verdicts: Collection[Verdict]) -> Verdict:
+    """The worst of what the cards give that a run may mean: what `Estimate.verdict` repeats (DESIGN section 7)."""
+    rank: dict[Verdict, int] = {"fits": 0, "unknown": 1, "borderline": 2, "exceeds": 3}
+    return max(verdicts, key=lambda verdict: rank[verdict], default="unknown")

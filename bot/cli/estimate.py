@@ -37,7 +37,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the estimate (FILE's worst reading, the verdict of all); 1 only where ``--fail-on`` asks for it."""
+    """Print the estimate (of the least favourable reading of FILE); 1 only where ``--fail-on`` asks for it."""
     from estimator.api import RunConfig, estimate
     from estimator.options import run_from
 
@@ -50,16 +50,18 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _shown(readings: list[Estimate]) -> Estimate:
-    """The least favourable reading with the verdict of all of them, as the check and the gate have it."""
+    """The least favourable reading; where the check and the gate say less of all of them, that is said."""
     from estimator.impact import verdict_of
 
     order = {"fits": 0, "unknown": 1, "borderline": 2, "exceeds": 3}
     worst = max(readings, key=lambda item: order[item.verdict])
-    verdict = verdict_of(readings)
-    if verdict == worst.verdict:
+    if len(readings) == 1 or verdict_of(readings) == worst.verdict:
         return worst
-    reason = f"the file can be read in {len(readings)} ways, of which this is the least favourable: not all exceed"
-    return replace(worst, verdict=verdict, reasons=(reason, *worst.reasons))
+    reason = (
+        f"the file can be read in {len(readings)} ways, of which this is the least favourable: the check and the gate "
+        f"say {verdict_of(readings)} of all"
+    )
+    return replace(worst, reasons=(reason, *worst.reasons))
 
 
 def _exact(args: argparse.Namespace) -> Estimate:

@@ -18,7 +18,7 @@ from estimator.memory.runtime import overhead
 from estimator.report import Estimate, InputLine, Interval, ModelAnswer, Moment, TargetAnswer, Term
 from estimator.runconfig import UNSET, RunConfig
 from estimator.sourced import Sourced, Unknown
-from estimator.verdict import overall, verdict_for
+from estimator.verdict import least_favourable, verdict_for
 
 SOURCE = "torch: MemTracker under FakeTensorMode"
 _ASSUMED = {"input": "made for the first layer: the factory returns no example"}
@@ -121,7 +121,7 @@ def _answer(name: str, run: RunConfig, traced: Traced, assumed: Mapping[str, str
     )  # fmt: skip
     inputs += tuple(InputLine(word, value, _ASSUMED.get(word, "assumed: not given")) for word, value in assumed.items())
     return Estimate(
-        verdict=overall([each.verdict for each in answers]),
+        verdict=least_favourable([each.verdict for each in answers]),
         model=ModelAnswer(name, traced.params, SOURCE), targets=answers, peak=peak, allocated=allocated,
         reserved=reserved, moment="the worst of two steps", terms=terms, timeline=timeline, inputs=inputs,
         reasons=tuple(_remarks(run, has_cards=bool(cards), is_own="input" not in assumed)),
