@@ -76,7 +76,8 @@ def spread(start: Setup, found: Choices, moments: Moments) -> Spread:
     moment by what they move alone, which spares most of the combinations.
 
     Nobody's ignorance of one word says anything about another, so they do not all sit at their worst at once: their
-    effects are factors, and the logarithms add as independent errors do, by squares.
+    effects are factors, and the logarithms add as independent errors do, by squares. What a word may give at most is
+    not laid on top of a middle that other words have raised: a peak is the largest moment, not their sum.
     """
     sayable, inner = _even(found, is_sayable=True), _even(found, is_sayable=False)
     every = [
@@ -98,7 +99,8 @@ def spread(start: Setup, found: Choices, moments: Moments) -> Spread:
             continue
         others = [value for value in choice.probable if value != values[name]]
         effects = [log(max(moments(Setup(**{**values, name: value})))) - base for value in others]
-        down, up = down + max(0.0, -min(effects, default=0.0)) ** 2, up + max(0.0, *effects, 0.0) ** 2
+        above = min(max(0.0, *effects, 0.0), max(0.0, base + max(effects, default=0.0) - middle))
+        down, up = down + max(0.0, -min(effects, default=0.0)) ** 2, up + above**2
     peaks = [round(exp(one)) for _, one in every]
     return Spread(exp(middle), sqrt(down), sqrt(up), tuple(mixed), min(peaks), max(peaks))
 
