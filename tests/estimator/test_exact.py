@@ -164,7 +164,7 @@ def test_the_kinds_of_memory_have_names_of_ours_and_what_was_assumed_is_said(
     result = estimate_exactly("zoo:net", RunConfig.from_document(given, Origin("test")))
     names = {term.name for term in result.terms if term.num_bytes}
     assert {"weights", "gradients", "optimizer state and temporaries"} <= names
-    assert names <= {*_NAMES.values()}
+    assert names - {*_NAMES.values()} == {"allocator", "driver context"}  # what the peak holds beside tensors
     assumed = {line.name: line.value for line in result.inputs if line.name not in given}
     assert assumed == {"optimizer": "adamw", "input": "32x1024"}
     own = estimate_exactly("zoo:with_input", RunConfig.from_document(given, Origin("test")))
