@@ -58,8 +58,10 @@ def _is_missing(program: Program, path: str, node: ir.ImportFrom, name: str) -> 
     if any(_GENERATED.search(part) for part in inner.split(".")) or not _is_own_package(program, path, node):
         return False
     home = program.project.resolve(node.module, path, node.level)
-    if program.project.resolve(inner, path, node.level) is not None or name == "*":
-        return home is None and name == "*"
+    if name == "*":
+        return home is None
+    if program.project.resolve(inner, path, node.level) is not None:
+        return False
     if home == path:  # ``from . import name`` in the ``__init__`` itself
         return len(re.findall(rb"\b%s\b" % re.escape(name.encode()), program.project.read(path) or b"")) < 2
     return home is None or (home.endswith("__init__.py") and not _may_bind(program.unit(home), name))
