@@ -404,7 +404,7 @@ def _too_large(names: Iterable[str]) -> str:
     """The note on a file of which not all was followed to its end."""
     said = [f"`{name}`" if name else "its body" for name in names]
     most = ", ".join(said[:_NAMED]) + (f" and {len(said) - _NAMED} more" if len(said) > _NAMED else "")
-    return f"a part of this file is too large to follow ({most}); the rest is reported"
+    return f"a part of this file is too large to follow ({most}); what was seen is reported"
 
 
 def nest_key(loops: tuple[Loop, ...]) -> tuple[object, ...]:
