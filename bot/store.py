@@ -96,11 +96,11 @@ class Keys:
         """string (the bytes), BLOB_TTL, at most BLOB_MAX_BYTES: a git blob. Per repository: no reads across them."""
         return f"{self.space}:blob:{repo_id}:{sha}"
 
-    def known_report(self, repo_id: int, key: str) -> str:
+    def known_report(self, repo_id: int, key: str, fork: str = "") -> str:
         """string (zlib), KNOWN_REPORT_TTL, at most KNOWN_REPORT_MAX_BYTES: a report on one file that may count again
-        (`bot.isolate.cache`). Per repository: what a child that was broken into leaves here is its own pull request's
-        repository's."""
-        return f"{self.space}:known:{repo_id}:{key}"
+        (`bot.isolate.cache`). Per repository that a head lies in: what a child that was broken into leaves here is read
+        by reviews of that repository's branches alone."""
+        return f"{self.space}:known:{repo_id}:{fork}:{key}"
 
     def tree(self, repo_id: int, sha: str) -> str:
         """string (zlib JSON), TREE_TTL: the recursive listing of a commit's tree."""

@@ -25,7 +25,7 @@ from bot.intents import ReviewPull
 from bot.queue.branch import check_commit
 from bot.queue.endings import CANCELLED, FAILED, end, ending, remember_wish
 from bot.queue.failures import LAG_SECONDS, LAG_WAITS, MAX_WAITS, delay, passing, reason
-from bot.queue.known_reports import KnownReports
+from bot.queue.known_reports import KnownReports, fork_of
 from bot.queue.lease import Lease
 from bot.queue.logbook import Logbook
 from bot.queue.memory import recall
@@ -144,7 +144,8 @@ def _review(room: Room, gateway: Gateway, record: Record, log: Logbook) -> None:
     if not given.snapshot.is_draft:  # a draft's configuration is not read
         remember_wish(room, record.repo_id, given.config.on_failure)
     with log.stage("analyse"):
-        plan = review_in_child(given, room.limits, KnownReports(room.client, room.keys, record.repo_id))
+        known = KnownReports(room.client, room.keys, record.repo_id, fork_of(pull))
+        plan = review_in_child(given, room.limits, known)
     room.desk.put(record, plan.details)
     if set(record.runs) < set(record.checks):
         record = replace(record, runs=_start_runs(room, gateway, record))

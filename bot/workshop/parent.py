@@ -21,6 +21,7 @@ from bot.redact import redact
 _log = logging.getLogger("preflight.workshop")
 _MAX_DEATHS = 16
 _MAX_ERRANDS = 10_000
+_MAX_KEPT_BYTES = 64 << 20  # of all entries of one child; a review of 3,000 files leaves about half of that
 _COMMAND = python_module("bot.workshop.child")
 
 
@@ -102,6 +103,7 @@ class _Errands:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._left = _MAX_ERRANDS
+        self._room = _MAX_KEPT_BYTES
 
     def run(self, answer: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """The document to send back, if one is waited for."""
@@ -111,7 +113,8 @@ class _Errands:
         if entry is None:
             found = self._store.get(key) if is_fine else None
             return {"entry": None if found is None else found.decode("latin-1")}
-        if is_fine and len(entry) <= 2 * MAX_ENTRY_BYTES:
+        self._room -= len(entry)
+        if is_fine and self._room >= 0 and len(entry) <= 2 * MAX_ENTRY_BYTES:
             self._store.put(key, entry.encode("latin-1", "replace"))
         return None
 

@@ -92,6 +92,15 @@ def test_a_child_gets_no_other_keys_and_not_without_end(tmp_path: Path, monkeypa
     assert store.num_puts == 8
 
 
+def test_a_child_fills_the_store_to_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Memory()
+    child_that("[say({'store': '%064x' % n, 'entry': 'x' * 100}) for n in range(40)]\n", tmp_path, monkeypatch)
+    monkeypatch.setattr(parent, "_MAX_KEPT_BYTES", 1_050)
+    with pytest.raises(AnalysisDied, match="gave no result"):
+        review_in_child(_given({"a.py": SOURCE}), Limits(), store)
+    assert store.num_puts == 10
+
+
 def test_a_child_that_asks_and_does_not_listen_has_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = Memory()
     store.entries["0" * 64] = b"x" * 500_000
