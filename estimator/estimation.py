@@ -67,6 +67,7 @@ def estimate(run: RunConfig, *, with_suggestions: bool = True) -> Estimate:
     roomy = roomy_bytes(run, model, runtime_key(cards))
     answers = tuple(_answer(card, computed, run, least, roomy) for card in cards)
     reasons += () if _not_counted(run) else _cramped(run, model, cards, computed, answers)
+    reasons += _hardly(computed, answers)
     found = contradictions(run, model, cards)
     refuse_impossible(run, found)
     reasons += tuple(map(str, found)) + (tuple(idle_words(run, computed.setup)) if computed else ())
@@ -195,6 +196,17 @@ def _cramped(
         if computed and answer.verdict == "borderline" and usable is not None and computed.occupied.high <= usable:
             return (reason(run, model, runtime_key(cards), usable, answer.name),)
     return ()
+
+
+def _hardly(computed: Computed | None, answers: tuple[TargetAnswer, ...]) -> tuple[str, ...]:
+    """Cards that even the low end of the interval is too large for: only a floor may block, but nobody should hope."""
+    names = [
+        answer.name
+        for answer in answers
+        if computed and answer.verdict == "borderline" and computed.occupied.low > (answer.usable_bytes or 0)
+    ]
+    text = "most likely too large for {}: all that is plausible is above it, and only the floor is not"
+    return (text.format(" and ".join(dict.fromkeys(names))),) if names else ()
 
 
 def _answer(

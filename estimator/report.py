@@ -85,10 +85,14 @@ class TargetAnswer:
     usable_bytes: int | None
     verdict: Verdict
 
+    @property
+    def usable_gib(self) -> float | None:
+        """Rounded once, so that every text shows the same digits."""
+        return None if self.usable_bytes is None else to_gib(self.usable_bytes)
+
     def to_json(self, with_verdict: bool = True) -> dict[str, Any]:
         """The contract's form."""
-        usable = None if self.usable_bytes is None else to_gib(self.usable_bytes)
-        answer: dict[str, Any] = {"name": self.name, "count": self.count, "usable_gib": usable}
+        answer: dict[str, Any] = {"name": self.name, "count": self.count, "usable_gib": self.usable_gib}
         return {**answer, "verdict": self.verdict} if with_verdict else answer
 
 

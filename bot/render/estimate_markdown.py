@@ -40,7 +40,7 @@ def _targets(result: Estimate) -> str:
     peak = _gib(result.peak) if result.peak else "no number"
     rows = []
     for item in result.targets:
-        usable = "not known" if item.usable_bytes is None else f"{item.usable_bytes / 2**30:.1f} GiB"
+        usable = "not known" if item.usable_gib is None else f"{item.usable_gib:.1f} GiB"
         rows.append([escape(item.name), str(item.count), usable, peak, _MARK[item.verdict]])
     return table(["GPU", "count", "usable", "peak (low – expected – high)", "verdict"], rows)
 

@@ -56,7 +56,7 @@ def _headline(result: Estimate, width: int) -> str:
 
 def _targets(result: Estimate) -> str:
     rows = [
-        [item.name, item.count, "?" if item.usable_bytes is None else f"{item.usable_bytes / 2**30:.1f}", item.verdict]
+        [item.name, item.count, "?" if item.usable_gib is None else f"{item.usable_gib:.1f}", item.verdict]
         for item in result.targets
     ]
     return aligned(["GPU", "count", "usable GiB", "verdict"], rows) if rows else ""

@@ -56,7 +56,7 @@ def memory_table(impacts: Sequence[Impact], links: Links) -> str:
                 _target(new),
                 _moved(old, new),
                 _floor(new),
-                _verdict(impact.verdict),
+                _verdict(impact.verdict, new),
             )
         )
     return table(("launch config", "GPU", "peak per GPU", "at least / usable", "verdict"), rows)
@@ -118,7 +118,10 @@ def _floor(estimate: Estimate) -> str:
     return f"{floor} / {usable} GiB" if sizes else f"{floor} / ?"
 
 
-def _verdict(verdict: Verdict) -> str:
+def _verdict(verdict: Verdict, estimate: Estimate) -> str:
+    peak, sizes = estimate.get("peak_gib"), _sizes(estimate)
+    if verdict == "borderline" and peak and sizes and peak["low"] > sizes[-1][0]:
+        return "borderline: most likely too large"
     meaning = {
         "fits": "fits",
         "exceeds": "**exceeds**: cannot fit, whatever is not known",

@@ -33,6 +33,15 @@ def test_only_a_floor_above_the_card_exceeds(usable: int | None, verdict: Verdic
     assert verdict_for(PEAK, usable) == verdict
 
 
+@pytest.mark.parametrize(("gpu", "is_hopeless"), [("A100-40GB", True), ("H200", False)])
+def test_a_card_below_all_that_is_plausible_is_said_to_be_too_small(gpu: str, is_hopeless: bool) -> None:
+    found = answer(gpu, model="meta-llama/Llama-2-7b-hf", method="full", micro_batch=1, seq_len=2048)
+    usable = found["targets"][0]["usable_gib"]
+    assert found["verdict"] == "borderline"
+    assert (found["peak_gib"]["low"] > usable) == is_hopeless
+    assert any("most likely too large" in reason for reason in found["reasons"]) == is_hopeless
+
+
 def test_without_a_number_nothing_is_said() -> None:
     assert verdict_for(None, 80) == "unknown"
 

@@ -42,3 +42,12 @@ def test_without_a_card_there_is_no_size() -> None:
     assert given.head is not None
     assert headline(given, given.head.to_json()).endswith("no known GPU")
     assert "/ ?" in memory_table([given], LINKS)
+
+
+def test_a_launch_above_its_card_in_all_likelihood_says_so() -> None:
+    words = {"model": "meta-llama/Llama-2-7b-hf", "micro_batch": 1, "seq_len": 2048, "gpu": ["A100-40GB"]}
+    found = estimate(RunConfig.from_document(words, Origin("test")))
+    given = Impact(path="a.slurm", line=3, command=("python", "a.py"), base=None, head=found)
+    assert given.verdict == "borderline"
+    assert "borderline: most likely too large" in memory_table([given], LINKS)
+    assert "run a smoke test" in memory_table([impact(gpu=["A100-40GB"], micro_batch=4)], LINKS)
