@@ -142,9 +142,17 @@ def _document(path: str) -> RunConfig:
 
 def _json(path: str) -> Any:
     try:
-        return json.loads(_read(path), parse_constant=_no_constant)
+        return json.loads(_read(path), parse_constant=_no_constant, object_pairs_hook=_once)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: not a JSON document: {error}") from None
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    document = dict(pairs)
+    if len(document) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"{next(name for name in names if names.count(name) > 1)!r} is given twice")
+    return document
 
 
 def _no_constant(name: str) -> Any:

@@ -27,7 +27,7 @@ def count(arg: Arg, words: str) -> Sourced[int]:
         if low == high:
             return Sourced(low, origin)
         return Sourced(Unknown(f"anything from {low} to {high}", (high, low)), origin)
-    return Sourced(Unknown(f"{words} {text[:40]!r} is not a number"), origin)
+    return Sourced(Unknown(f"{words} {text[:40]!r} is not a whole number from 1 to {_MOST}"), origin)
 
 
 def visible_devices(env: Mapping[str, Arg]) -> Sourced[int] | None:

@@ -65,6 +65,7 @@ def test_a_document_and_words_that_override_it(tmp_path: Path, capsys: pytest.Ca
     ("content", "words"),
     [
         ("{", "not a JSON document"),
+        ('{"micro_batch": 1, "micro_batch": 2}', "'micro_batch' is given twice"),
         ("[1]", "one JSON object"),
         ('{"micro_batch": NaN}', "NaN"),
         ('{"micro_batch": -2}', "micro_batch"),
