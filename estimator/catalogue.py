@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from estimator import hardware
-from estimator.models.facts import listed_models
+from estimator.models.known import listed_models
 from estimator.tables import rows
 from estimator.units import to_gib
 

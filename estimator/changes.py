@@ -13,7 +13,7 @@ from typing import Any
 from analyzer.errors import InputError
 from estimator import hardware
 from estimator.models import pixels
-from estimator.models.facts import find_image_net
+from estimator.models.known import find_image_net
 from estimator.runconfig import RunConfig
 from estimator.sourced import Origin, Sourced, Unknown
 

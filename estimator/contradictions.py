@@ -17,7 +17,8 @@ from estimator.hardware import Card, find
 from estimator.memory.extents import SECOND, counts_samples
 from estimator.models import pixels
 from estimator.models.choose import ModelChoice
-from estimator.models.facts import ModelFacts, find_model
+from estimator.models.facts import ModelFacts
+from estimator.models.known import find_model
 from estimator.models.nets import TracedNet
 from estimator.runconfig import UNSET, RunConfig
 from estimator.sourced import Sourced, Unknown

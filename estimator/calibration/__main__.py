@@ -24,7 +24,7 @@ from estimator.calibration.variants import (
     TRACES,
     VARIANTS,
 )
-from estimator.models.facts import find_model
+from estimator.models.known import find_model
 
 
 def _trace(words: Sequence[str]) -> None:

@@ -16,7 +16,7 @@ from estimator.memory import candidates
 from estimator.memory.setup import Setup
 from estimator.memory.timeline import timeline
 from estimator.models.choose import choose_model
-from estimator.models.facts import find_model
+from estimator.models.known import find_model
 from estimator.runconfig import RunConfig
 from estimator.sourced import Origin
 from estimator.units import GIB

@@ -20,7 +20,7 @@ from typing import Any, Protocol
 
 from analyzer.errors import InputError
 from estimator.calibration.variants import RANK, STEPS, VARIANTS, Variant
-from estimator.models.facts import find_model
+from estimator.models.known import find_model
 from estimator.units import GIB
 
 RECORDS = Path("measurements.jsonl")

@@ -14,7 +14,7 @@ from estimator.calibration.kernels import install
 from estimator.calibration.live import Cuda, Live
 from estimator.calibration.variants import RANK, Variant
 from estimator.exact.trace import OPTIMIZERS, numbers
-from estimator.models.facts import find_model
+from estimator.models.known import find_model
 
 _NAMES = {
     "hidden_size": "hidden", "intermediate_size": "ffn", "num_attention_heads": "heads", "vocab_size": "vocab",

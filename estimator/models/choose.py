@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from estimator.models.facts import (
-    ModelFacts,
-    decoders_near,
+from estimator.models.facts import ModelFacts
+from estimator.models.known import (
     find_image_nets,
     find_model,
     find_pixel_net,
-    from_arch,
     is_listed,
     nearest_models,
     of_network,
     params_of,
-    rough_model,
-    transformers_near,
 )
 from estimator.models.local import NOTHING, LocalNet
+from estimator.models.resembling import decoders_near, from_arch, rough_model, transformers_near
 from estimator.runconfig import NOT_GIVEN, RunConfig
 from estimator.sourced import Unknown
 

@@ -8,7 +8,7 @@ import pytest
 
 from estimator.calibration.compare import PAGE, cases, compared, page
 from estimator.calibration.variants import VARIANTS
-from estimator.models.facts import find_model
+from estimator.models.known import find_model
 
 
 def test_the_page_is_written_from_the_traces() -> None:

@@ -11,7 +11,7 @@ from estimator.api import RunConfig, estimate
 from estimator.memory import activations, candidates, generation, recurrent
 from estimator.memory.setup import Setup
 from estimator.models.choose import choose_model
-from estimator.models.facts import find_model
+from estimator.models.known import find_model
 from estimator.sourced import Origin
 
 SEQ, BATCH = 512, 2

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from estimator.api import estimate_words
-from estimator.models.facts import decoders_near, find_model, nearest_models
+from estimator.models.known import find_model, nearest_models
+from estimator.models.resembling import decoders_near
 from estimator.tables import rows
 
 

@@ -12,7 +12,7 @@ from estimator.api import estimate as estimate_run
 from estimator.calibration import nets as traces
 from estimator.models import images
 from estimator.models.choose import choose_model
-from estimator.models.facts import find_image_nets
+from estimator.models.known import find_image_nets
 from estimator.models.nets import TracedNet, find
 from estimator.options import options_for
 from estimator.report import Estimate
