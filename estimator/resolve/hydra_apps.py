@@ -17,7 +17,8 @@ from estimator.launch.base import Arg, Command, LaunchConfig, not_known
 from estimator.launch.documents import Node
 from estimator.resolve import hydra
 from estimator.resolve.closure import script_path
-from estimator.resolve.recipes import Recipe, kind_of, table, whole, with_recipe
+from estimator.resolve.combined import Recipe, whole
+from estimator.resolve.recipes import kind_of, table, with_recipe
 from estimator.sourced import Origin, Sourced, Unknown
 
 _BATCH_KEYS = (
