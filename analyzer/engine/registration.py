@@ -46,8 +46,7 @@ def note_unregistered(machine: Calls, cls: Class, ref: Ref, state: State) -> Non
     registered = _registered(machine, fields, state)
     prefix = _nn(machine, cls, state)
     for name, value, what in suspects:
-        own = _own(machine, ref, value, state) if what == "modules" else frozenset()
-        if what == "modules" and (own <= registered or (own & registered and _is_menu(cls, name))):
+        if what == "modules" and _is_at_home(machine, cls, ref, name, value, registered, state):
             continue
         if what == "parameter" and _is_given(cls, name):
             continue
@@ -108,6 +107,39 @@ def _own(machine: Calls, ref: Ref, value: Value, state: State) -> frozenset[Obje
     return frozenset(
         case.obj for case in held if machine.obj(case).kind == "Module" and _has_weights(machine, case, state)
     )
+
+
+def _is_at_home(
+    machine: Calls, cls: Class, ref: Ref, name: str, value: Value, registered: frozenset[ObjectId], state: State
+) -> bool:
+    """Whether what a container holds is registered somewhere else, or hidden on purpose."""
+    own = _own(machine, ref, value, state)
+    if own <= registered or (own & registered and _is_menu(cls, name)) or _is_hidden_on_purpose(cls, name):
+        return True
+    return own <= _put_elsewhere(machine, ref, own, state)
+
+
+def _put_elsewhere(machine: Calls, ref: Ref, own: frozenset[ObjectId], state: State) -> frozenset[ObjectId]:
+    """Those that another module has as an attribute: a layer of LoRA that stands in a layer of the network, and in a
+    list by which it is found again. Where that module is put is not asked."""
+    others = (obj for obj, each in enumerate(machine.objects) if each.kind == "Module" and obj != ref.obj)
+    held = (value for other in others for _, value in state.fields(other))
+    return own & {case.obj for value in held for case in value.cases if isinstance(case, Ref)}
+
+
+def _is_hidden_on_purpose(cls: Class, name: str) -> bool:
+    """``self.teacher = [teacher]``, read as ``self.teacher[0]``: nobody writes a list of one for another reason."""
+    values = [node.value for node in _assignments(cls, name)]
+    if not values or not all(isinstance(value, ir.Display) and len(value.items) == 1 for value in values):
+        return False
+    nodes = [node for method in _methods(cls) for node in walk(method.body, into_functions=True)]
+    fine = {
+        id(node.value)
+        for node in nodes
+        if isinstance(node, ir.Subscript) and isinstance(node.index, ir.Constant) and node.index.value == 0
+    }
+    fine |= {id(target) for node in nodes if isinstance(node, ir.Assign) for target in node.targets}
+    return all(id(read) in fine for read in _reads(cls, name))
 
 
 def _has_weights(machine: Calls, ref: Ref, state: State) -> bool:

@@ -53,13 +53,14 @@ class UnregisteredState(Rule):
     ```
 
     ## When it stays quiet
-    When the same layers are registered as well (``nn.Sequential(*self.layers)``, ``add_module``, ``setattr``), also by
-    another method; when the class hands them out itself (its own ``parameters()``); for layers without weights; for
-    modules that the instance was given and may hide on purpose (a teacher in a list); for tensors that are moved where
-    they are used, indices, single numbers, and tensors made on a device; when nothing reads the attribute. A plain
-    tensor is a note: a model that never leaves the CPU works with it; so is a parameter that moves to a device of which
-    only the name is known, and what some code moves, switches or asks for its parameters by hand: it may hand them to
-    an optimizer as well.
+    When the same layers are registered as well (``nn.Sequential(*self.layers)``, ``add_module``, ``setattr``), also
+    by another method or in another module; for a list of one that is read as ``self.teacher[0]``; when the class
+    hands them out itself (its own ``parameters()``); for layers without weights; for modules that the instance was
+    given and may hide on purpose (a teacher in a list); for tensors that are moved where they are used, indices,
+    single numbers, and tensors made on a device; when nothing reads the attribute. A plain tensor is a note: a
+    model that never leaves the CPU works with it; so is a parameter that moves to a device of which only the name
+    is known, and what some code moves, switches or asks for its parameters by hand: it may hand them to an
+    optimizer as well.
 
     ## Fix safety
     Unsafe: registered layers are trained, moved and saved, which is the point; old checkpoints lack them.
