@@ -11,6 +11,7 @@ an import means, not which files there are; the files that hold a name next to `
 | ``naming WORD PATTERN FLAGS BUT`` | the paths that were looked at, in order, and whether there were no more |
 | ``importers WORD PATH`` | likewise |
 | ``imports PATH OTHER`` | whether one file imports another |
+| ``unreached PATH NAMES…`` | why nothing reaches a definition, or null |
 | ``single`` | whether the tree has one Python file |
 | ``shown PATH`` | whether findings in a file are wanted |
 """
@@ -132,6 +133,7 @@ _QUESTIONS: dict[str, Any] = {
     "naming": _naming,
     "importers": lambda project, _, word, path: project.importers(word, path),
     "imports": lambda project, _, path, other: project.imports(path, other),
+    "unreached": lambda project, _, path, *names: project.unreached(path, names),
     "single": lambda project, _: project.is_single,
     "shown": lambda _, shown, path: path in shown,
 }

@@ -15,7 +15,8 @@ from analyzer.api import Files, Options
 from analyzer.engine.missing import missing_import
 from analyzer.engine.program import BUDGET, Program
 from analyzer.engine.sources import Renumbered, Sources
-from analyzer.engine.trace import Site, start
+from analyzer.engine.trace import Site, Trace, start
+from analyzer.engine.unreached import why_unreached
 from analyzer.findings import Confidence, Evidence, Excuse, Finding, Fix, Report, Severity, Skipped, Span, Suppressed
 from analyzer.fixes.edits import resolve
 from analyzer.fixes.reconcile import reconcile
@@ -251,7 +252,8 @@ def _drafts(
     program = Program(sources.project, knowledge(), sources)
     try:
         program.run_target(path)
-        return _asked(program, path, rules, shown, skipped)
+        drafts = _asked(program, path, rules, shown, skipped)
+        return drafts if steps is not None else _weighed(program, drafts)
     finally:
         if steps is not None:
             steps.left -= BUDGET - program.budget_left
@@ -269,16 +271,28 @@ def _asked(
         asked = partial(_check, rule, program, report)
         if boundary(skipped, path, rule.code, asked, otherwise=False):
             drafts += [draft for draft in report.drafts.values() if draft.site.path in shown]
-    kept = [draft for draft in drafts if not unit_tests.is_inside(program, draft.site)]
-    lost = missing_import(program) if any(draft.severity is not Severity.NOTE for draft in kept) else None
-    return kept if lost is None else [_as_note(draft, lost) for draft in kept]
+    return [draft for draft in drafts if not unit_tests.is_inside(program, draft.site)]
 
 
-def _as_note(draft: Draft, lost: Site) -> Draft:
-    """What is found in a program that stops at an import: true of its text, and a note."""
+def _weighed(program: Program, drafts: list[Draft]) -> list[Draft]:
+    """What is true of its text, and harms nobody as the tree is run, is a note that says why."""
+    if all(draft.severity is Severity.NOTE for draft in drafts):
+        return drafts
+    lost = missing_import(program)
+    if lost is not None:
+        why = start(lost, "this import leads nowhere in the tree: the file does not run as it is")
+        return [_as_note(draft, why) for draft in drafts]
+    weighed = []
+    for draft in drafts:
+        is_note = draft.severity is Severity.NOTE
+        unreached = None if is_note else why_unreached(program, draft.site)
+        weighed.append(draft if unreached is None else _as_note(draft, unreached))
+    return weighed
+
+
+def _as_note(draft: Draft, why: Trace) -> Draft:
     if draft.severity is Severity.NOTE:
         return draft
-    why = start(lost, "this import leads nowhere in the tree: the file does not run as it is")
     return replace(draft, severity=Severity.NOTE, evidence=(*draft.evidence, why))
 
 

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 from analyzer.api import Files
 from analyzer.journal import Journal
+from analyzer.reach import Reach
 
 _IMPORT = re.compile(
     rb"^[ \t]*(?:from[ \t]+(?P<dots>\.*)[ \t]*(?P<module>[\w.]*)[ \t]+import[ \t]*(?P<names>\([^)]*\)|[^\n#;]*)"
@@ -39,6 +40,7 @@ class Project:
         self._on_import_lines: dict[bytes, list[str]] | None = None
         self._resolved: dict[tuple[str, str, int], str | None] = {}
         self._changed: str | None = None
+        self._reach: Reach | None = None
 
     def with_changed(self, files: Files, path: str) -> Project:
         """The same tree with another text of one file: what is known of the others stays known."""
@@ -47,6 +49,7 @@ class Project:
         changed._paths, changed._python, changed._num_words = self._paths, self._python, 0
         changed._by_word, changed._others = dict(self._by_word), self._others | {path}
         changed._on_import_lines, changed._resolved = self._on_import_lines, self._resolved
+        changed._reach = None
         return changed
 
     def make_room(self) -> None:
@@ -145,6 +148,24 @@ class Project:
         self.journal.reads.add(path)
         return other in _imported(source, path, lambda module, level: self.resolve(module, path, level))
 
+    def unreached(self, path: str, names: tuple[str, ...]) -> str | None:
+        """Why nothing in the tree reaches a definition, known by its name, or its class' and its own; None where
+        something may. Asked of the tree as it is, whatever is tried on one file."""
+        if self._reach is None:
+            self._reach = Reach(
+                self._paths, self.files.read, lambda source: _imports(_JOINED.sub(b" ", source)), self._home
+            )
+        found = self._reach.why_not(path, names)
+        question: tuple[str | int | None, ...] = ("unreached", path)
+        self.journal.answers[question + names] = found
+        return found
+
+    def _home(self, module: str, from_path: str, level: int) -> str | None:
+        key = (module, from_path.rpartition("/")[0], level)
+        if key not in self._resolved:
+            self._resolved[key] = resolve(self._paths, module, from_path, level)
+        return self._resolved[key]
+
     def module_name(self, path: str) -> str:
         """The dotted name of a file."""
         return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".").removeprefix("src.")
@@ -154,11 +175,8 @@ class Project:
 
         An absolute import is looked for beside the importing file, then in each folder above it and its ``src``.
         """
-        key = (module, from_path.rpartition("/")[0], level)
-        if key not in self._resolved:
-            self._resolved[key] = resolve(self._paths, module, from_path, level)
-        found = self._resolved[key]
-        self.journal.answers["file", key[0], key[1], level] = found
+        found = self._home(module, from_path, level)
+        self.journal.answers["file", module, from_path.rpartition("/")[0], level] = found
         return found
 
 

@@ -16,6 +16,8 @@ _EXCLUDED = frozenset({"node_modules", "site-packages", "__pycache__", "__pypack
 _SUFFIXES = frozenset({".py", ".pyi", ".pyw", ".ipynb"})
 _NO_PROGRAM = "neither Python nor a notebook: `preflight estimate` and `preflight launches` read launch configs"
 _PROJECT_MARKS = (".git", "pyproject.toml", "setup.py", "setup.cfg")
+_INSTALLS = frozenset({"setup.cfg", "pyproject.toml"})
+"""What says, beside ``setup.py``, that a package is installed for others, who may call anything in it."""
 _MAX_TREE_ENTRIES = 200_000  # a larger folder is no project but somebody's home: imports then stay near the targets
 MAX_BYTES = 8 * 2**20  # the analyzer refuses much smaller sources: this only bounds what is read
 MAX_NOTEBOOK_BYTES = 64 * 2**20  # as above; outputs make a notebook longer than its program
@@ -149,7 +151,7 @@ def _is_regular(file: Path) -> bool:
 
 
 def _tree(common: Path) -> tuple[Path, list[Path]]:
-    """The project that holds the named paths, and its Python files."""
+    """The project that holds the named paths, its Python files, and what says whether it is installed."""
     root = _project_of(common)
     files: list[Path] = []
     num_entries = 0
@@ -158,7 +160,7 @@ def _tree(common: Path) -> tuple[Path, list[Path]]:
         num_entries += len(folders) + len(names)
         if num_entries > _MAX_TREE_ENTRIES and root != common:
             return common, list(_python_files(common, None))
-        files += [Path(place, name) for name in sorted(names) if name.endswith(".py")]
+        files += [Path(place, name) for name in sorted(names) if name.endswith(".py") or name in _INSTALLS]
     return root, [file for file in files if _is_regular(file)]
 
 

@@ -20,6 +20,7 @@ from bot.isolate import remembered
 WORDS = (
     "no_grad", "backward", "zero_grad", "set_epoch", "set_grad_enabled", "save", "data", "Accelerator", "DataLoader",
     "state_dict", "seed", "torch", "eval", "train", "nprocs", "CUDAExtension", "add_argument", "accumulate", "volatile",
+    "__main__", "getattr", "import_module",
 )  # fmt: skip
 _NAME = re.compile(r"(?:def|class) +(\w+)")
 Texts = dict[str, bytes]

@@ -1,0 +1,421 @@
+"""Code that nothing in the tree reaches: a definition whose name stands nowhere else, a file that nobody imports.
+
+What is said of such code is true of its text, and harms nobody as the project is run. Only a tree that shows a program
+(a ``__main__`` guard, a notebook, a script's body) shows who is called; what is installed for others is called by them,
+and where names are looked up by strings that are made when the program runs, any name may be meant.
+
+The question is answered from words, not from calls: a definition is reached where code that is reached itself holds its
+name as a word, whatever it means there. That errs to the side of what is used.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, field
+
+MAX_FILES = 1500
+"""A tree with more Python files is not asked: its words would cost more than they tell."""
+NO_CALL, NO_IMPORT = "no call", "no import"
+
+_PARTS = re.compile(
+    rb"\"\"\"[\s\S]*?\"\"\"|'''[\s\S]*?'''|\"(?:\\[\s\S]|[^\"\\\n])*\"|'(?:\\[\s\S]|[^'\\\n])*'|#[^\n]*|\\\r?\n"
+)
+_WORD = re.compile(rb"[A-Za-z_]\w*")
+_DEFINED = re.compile(rb"(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)")
+_ALIAS = re.compile(rb"([\w.]+)[ \t]+as[ \t]+(\w+)")
+_MAIN = re.compile(rb"if\b.*\b__name__\b")
+_RUNS = re.compile(rb"(?:async[ \t]+)?(?:for|while|with)\b|[A-Za-z_][\w.]*\(")
+_SETS_UP = re.compile(
+    rb"(?:sys|os|warnings|logging|logger|matplotlib|mpl|random|gc|print|torch\.(?:manual_seed|set_\w+|backends|cuda"
+    rb"|multiprocessing)|(?:np|numpy)\.(?:random\.seed|set_\w+|seterr)|plt\.(?:switch_backend|style|rc\w*)|cv2)\b"
+)
+"""Calls in the body of a module that prepare what is imported, and run nothing."""
+_LOADS_BY_NAME = re.compile(
+    rb"\b(?:import_module|__import__|iter_modules|walk_packages|exec_module|spec_from_file_location|run_module|run_path"
+    rb"|execfile|load_source|instantiate|locate|get_class|get_method|_target_|LightningCLI|import_from_string"
+    rb"|import_string|load_object|pydoc|hubconf)\b"
+)
+_LOOKS_UP = re.compile(
+    rb"\bgetattr\(\s*([\w.]*)[^,'\"]*,\s*(?![\"'][^\"'{%]*[\"']\s*[,)])|\b([\w.]+)\.__dict__\b|\bvars\(\s*([\w.]*)"
+    rb"|\b(globals|locals)\(\)|(?<![\w.])(eval|exec)\("
+)
+_SETTINGS = frozenset(
+    {b"args", b"arg", b"opt", b"opts", b"cfg", b"config", b"hparams", b"params", b"options", b"flags"}
+)
+"""What people call settings: no module or class of theirs is looked up in them."""
+_HUSHED = re.compile(
+    rb"@(?:\w+\.)*(?:property|cached_property|staticmethod|classmethod|setter|getter|no_grad|inference_mode"
+    rb"|enable_grad|abstractmethod|contextmanager|wraps|lru_cache|cache|dataclass|total_ordering|overload|override|jit"
+    rb"|script|ignore|unused|export|njit|autocast|custom_fwd|custom_bwd|profile|timeit|typechecked|deprecated)\b"
+)
+"""Decorators that hand a definition to nobody."""
+_PLAIN_BASES = frozenset({b"object", b"Module", b"ABC", b"ModuleList", b"Sequential"})
+_CALLED_BY_MODULES = frozenset({b"forward", b"extra_repr", b"reset_parameters", b"train", b"eval"})
+_COLLECTS = re.compile(rb"\b(?:__init_subclass__|__subclasses__|metaclass[ \t]*=[ \t]*(?!\w*\.?ABCMeta))")
+_TRIES = re.compile(rb"\b(?:backward|step|parse_args|argv|main|train|fit|run|load_state_dict|fire|hydra|open|save)\b")
+"""Words of a program that does something; without any, a ``__main__`` part that makes its inputs up, or uses nothing,
+only tries what the file defines."""
+_MADE_UP = re.compile(rb"randn|rand|randint|ones|zeros|arange|\w*Tensor|summary")
+_TEST = re.compile(r"(?:.*/)?(?:test_[^/]*|[^/]*_test)\.py")
+_COLLECTED = re.compile(
+    rb"^[ \t]*(?:import|from)[ \t]+(?:pytest|unittest)\b|^(?:async[ \t]+)?def[ \t]+test_", re.MULTILINE
+)
+_BUILDS = re.compile(r"(?:.*/)?(?:conftest|setup|conf|noxfile|hubconf)\.py")
+_INSTALLS = re.compile(rb"^\[(?:project|tool\.poetry|build-system)\]", re.MULTILINE)
+
+Imports = Callable[[bytes], Iterable[tuple[str, int]]]
+Resolve = Callable[[str, str, int], "str | None"]
+
+
+@dataclass(slots=True)
+class Definition:
+    """A function or class at the top of a file, or a method."""
+
+    name: bytes
+    words: set[bytes] = field(default_factory=set)
+    """Of a class: of what stands in it beside methods."""
+    bases: set[bytes] = field(default_factory=set)
+    methods: list[Definition] = field(default_factory=list)
+    is_class: bool = False
+    is_handed_on: bool = False
+    """A decorator may hand it to somebody."""
+
+
+@dataclass(slots=True)
+class Outline:
+    """A file in rough: its definitions, and the words of what runs when it is imported, and when it is run."""
+
+    definitions: list[Definition] = field(default_factory=list)
+    words: set[bytes] = field(default_factory=set)
+    main_words: set[bytes] | None = None
+    aliases: list[tuple[bytes, bytes]] = field(default_factory=list)
+    imported: set[bytes] = field(default_factory=set)
+    imports_all: bool = False
+    runs: bool = False
+    """Whether its body does more than define and set up."""
+
+    @property
+    def tries_itself(self) -> bool:
+        """Whether its ``__main__`` part only tries what it defines."""
+        words = self.main_words
+        if self.runs or words is None or any(map(_TRIES.fullmatch, words)):
+            return False
+        known = self.imported | {definition.name for definition in self.definitions}
+        return any(map(_MADE_UP.fullmatch, words)) or not (words & known or self.imports_all)
+
+
+def _bare(source: bytes) -> bytes:
+    """Without comments and strings that are statements (documentation, code that was put out of use); strings that
+    remain stand on one line."""
+
+    def kept(match: re.Match[bytes]) -> bytes:
+        text = match[0]
+        if text[:1] in b"#\\":
+            return b" "
+        if text[:3] in (b'"""', b"'''"):
+            before = source[source.rfind(b"\n", 0, match.start()) + 1 : match.start()]
+            return b"0" if not before.strip(b" \trRuUbB") else text.replace(b"\n", b" ")
+        return text
+
+    return _PARTS.sub(kept, source)
+
+
+def _regions(text: bytes) -> Iterator[list[bytes]]:
+    """The statements of a block with all that is indented below them; decorators stand with what they decorate."""
+    region: list[bytes] = []
+    is_decorated = False
+    for line in text.split(b"\n"):
+        if not line.strip():
+            continue
+        if region and (line[:1] in b" \t)]}" or is_decorated):
+            region.append(line)
+            is_decorated = is_decorated and not _DEFINED.match(line)
+            continue
+        if region:
+            yield region
+        region = [line]
+        is_decorated = line.startswith(b"@")
+    if region:
+        yield region
+
+
+def outline(source: bytes) -> Outline:
+    """A file in rough."""
+    found = Outline()
+    for region in _regions(_bare(source.replace(b"\r\n", b"\n"))):
+        first, text = region[0], b"\n".join(region)
+        if first.startswith(b"@") or _DEFINED.match(first):
+            found.definitions.append(_definition(region))
+        elif first.startswith((b"import ", b"from ")):
+            found.imported |= set(_WORD.findall(text))
+            found.imports_all |= b"*" in text
+            found.aliases += [(alias, name.rpartition(b".")[2]) for name, alias in _ALIAS.findall(text)]
+        elif _MAIN.match(first):
+            found.main_words = (found.main_words or set()) | set(_WORD.findall(text))
+        else:
+            found.words |= set(_WORD.findall(text))
+            found.runs |= bool(_RUNS.match(first)) and not _SETS_UP.match(first)
+    return found
+
+
+def _definition(region: list[bytes]) -> Definition:
+    at = next((index for index, line in enumerate(region) if _DEFINED.match(line)), len(region) - 1)
+    match = _DEFINED.match(region[at])
+    made = Definition(match[1] if match else b"")
+    decorators = [line for line in region[:at] if line.startswith(b"@")]
+    made.is_handed_on = not all(map(_HUSHED.match, decorators))
+    made.words = set(_WORD.findall(b"\n".join(region[:at])))
+    if not region[at].startswith(b"class"):
+        made.words |= set(_WORD.findall(b"\n".join(region[at:])))
+        return made
+    made.is_class = True
+    head, body = _head(region[at:])
+    made.bases = set(_WORD.findall(head.partition(b"(")[2]))
+    made.words |= made.bases
+    depth = min((len(line) - len(line.lstrip()) for line in body if line.strip()), default=0)
+    for inner in _regions(b"\n".join(line[depth:] if not line[:depth].strip() else line for line in body)):
+        if inner[0].startswith(b"@") or _DEFINED.match(inner[0]):
+            made.methods.append(_definition(inner))
+        else:
+            made.words |= set(_WORD.findall(b"\n".join(inner)))
+    return made
+
+
+def _head(lines: list[bytes]) -> tuple[bytes, list[bytes]]:
+    """The line that opens a block, over as many lines as its brackets take, and the rest."""
+    for end in range(1, len(lines) + 1):
+        text = b" ".join(lines[:end])
+        if text.count(b"(") <= text.count(b")"):
+            first, colon, rest = text.partition(b"):") if b"(" in text else text.partition(b":")
+            return first + colon, [*([b"    " + rest.strip()] if rest.strip() else []), *lines[end:]]
+    return lines[0], lines[1:]
+
+
+class Reach:
+    """What the programs of one tree reach."""
+
+    def __init__(
+        self, paths: Collection[str], read: Callable[[str], bytes | None], imports: Imports, resolve: Resolve
+    ) -> None:
+        self._paths, self._read, self._imports, self._resolve = paths, read, imports, resolve
+        self._python = sorted(path for path in paths if path.endswith((".py", ".ipynb")))
+        self._outlines: dict[str, Outline] = {}
+        self._at_home: dict[str, set[tuple[bytes, ...]]] = {}
+        """What the files that are run do not reach themselves."""
+        self._tests: dict[str, bool] = {}
+        self._dead: dict[str, set[tuple[bytes, ...]]] | None = None
+        self._alone: set[str] = set()
+
+    def why_not(self, path: str, names: tuple[str, ...]) -> str | None:
+        """Why nothing reaches a definition (`NO_CALL`, `NO_IMPORT`); None where something may."""
+        if not 1 < len(self._python) <= MAX_FILES or self._is_test(path) or self._is_public(path, names):
+            return None
+        wanted = tuple(name.encode() for name in names)
+        if self._is_reached_at_home(path, wanted):
+            return None
+        dead = self._unreached()
+        if path in self._alone:
+            return NO_IMPORT
+        return NO_CALL if wanted in dead.get(path, ()) or wanted[:1] in dead.get(path, ()) else None
+
+    # --- one file -----------------------------------------------------------------------------------------------------
+
+    def _outline(self, path: str) -> Outline:
+        if path not in self._outlines:
+            self._outlines[path] = outline(self._read(path) or b"")
+        return self._outlines[path]
+
+    def _is_entry(self, path: str) -> bool:
+        if self._is_test(path):
+            return False
+        known = self._outline(path)
+        return path.endswith(".ipynb") or known.runs or (known.main_words is not None and not known.tries_itself)
+
+    def _is_test(self, path: str) -> bool:
+        """Whether a file serves tests, the installation or documents: what it calls is not used by that."""
+        if path not in self._tests:
+            is_named = bool(_TEST.fullmatch(path))
+            is_test = is_named and bool(_COLLECTED.search(self._read(path) or b""))
+            self._tests[path] = is_test or bool(_BUILDS.fullmatch(path))
+        return self._tests[path]
+
+    def _is_reached_at_home(self, path: str, names: tuple[bytes, ...]) -> bool:
+        """Whether a file that is run names it: then no other file needs to be read."""
+        known = self._outline(path)
+        if not self._is_entry(path):
+            return False
+        if path not in self._at_home:
+            live = _Live(collects=False)
+            live.enter(known)
+            live.spread()
+            self._at_home[path] = live.dead(known)
+        return not any(names[:end] in self._at_home[path] for end in range(1, len(names) + 1))
+
+    def _is_public(self, path: str, names: tuple[str, ...]) -> bool:
+        """Whether it belongs to a package that is installed for others, under a name that is theirs to use."""
+        folder = posixpath.dirname(path)
+        if any(name.startswith("_") and not name.startswith("__") for name in names) or not self._is_installed(folder):
+            return False
+        return f"{folder}/__init__.py".lstrip("/") in self._paths or folder == "src" or folder.endswith("/src")
+
+    def _is_installed(self, folder: str) -> bool:
+        while True:
+            for name in ("setup.py", "setup.cfg", "pyproject.toml"):
+                path = f"{folder}/{name}".lstrip("/")
+                if path in self._paths and (name != "pyproject.toml" or self._installs(path)):
+                    return True
+            if not folder:
+                return False
+            folder = posixpath.dirname(folder)
+
+    def _installs(self, path: str) -> bool:
+        source = self._read(path)
+        return source is None or bool(_INSTALLS.search(source))
+
+    # --- the tree -----------------------------------------------------------------------------------------------------
+
+    def _unreached(self) -> dict[str, set[tuple[bytes, ...]]]:
+        """The definitions of each file that nothing reaches."""
+        if self._dead is None:
+            self._dead = self._found()
+            self._outlines.clear()
+        return self._dead
+
+    def _found(self) -> dict[str, set[tuple[bytes, ...]]]:
+        sources = {path: self._read(path) for path in self._python}
+        entries = [path for path in self._python if sources[path] is not None and self._is_entry(path)]
+        if not entries or None in sources.values():
+            return {}
+        texts = {path: source for path, source in sources.items() if source is not None}
+        leads = {path: self._leads(path, source) for path, source in texts.items()}
+        imported = {other for path, others in leads.items() for other in others if not self._is_test(path)}
+        reached = self._reached(entries, leads)
+        by_name = any(_LOADS_BY_NAME.search(text) for text in texts.values())
+        if not by_name:
+            homes = {posixpath.dirname(path) for path in imported}
+            apart = set(texts) - reached
+            self._alone = {path for path in apart if leads[path] or posixpath.dirname(path) in homes}
+        live = _Live(collects=any(_COLLECTS.search(text) for text in texts.values()))
+        mine = sorted(reached) if not by_name else [path for path in texts if not self._is_test(path)]
+        for path in mine:
+            known = self._outline(path)
+            live.enter(known, with_main=not known.tries_itself)
+        opened = {other for path in mine for other in self._opened(path, texts[path], leads)}
+        live.open(definition for path in opened for definition in self._outline(path).definitions)
+        if by_name:
+            live.open(definition for path in texts for definition in self._outline(path).definitions)
+        live.spread()
+        linked = [path for path in mine if leads[path] or path in imported]
+        return {path: live.dead(self._outline(path)) for path in linked}
+
+    def _leads(self, path: str, source: bytes) -> set[str]:
+        """The files that a file imports; where an import leads nowhere, those that it may mean."""
+        found: set[str] = set()
+        for module, level in self._imports(source):
+            parts = module.split(".")
+            homes = [self._resolve(".".join(parts[:end]), path, level) for end in range(1, len(parts) + 1)]
+            found.update(home for home in homes if home is not None)
+            if not level and not any(homes):
+                found |= self._named("/".join(parts)) | self._named("/".join(parts[:-1]))
+        return found - {path}
+
+    def _named(self, stem: str) -> set[str]:
+        ends = (f"/{stem}.py", f"/{stem}/__init__.py")
+        return {path for path in self._python if path.endswith(ends)} if stem else set()
+
+    def _reached(self, entries: Iterable[str], leads: dict[str, set[str]]) -> set[str]:
+        found: set[str] = set()
+        todo = list(entries)
+        while todo:
+            path = todo.pop()
+            if path not in found:
+                found.add(path)
+                todo += leads.get(path, ())
+        return found
+
+    def _opened(self, path: str, source: bytes, leads: dict[str, set[str]]) -> Iterator[str]:
+        """The files in which names are looked up that are made when the program runs."""
+        for match in _LOOKS_UP.finditer(source):
+            head = (match[1] or match[2] or match[3] or b"").split(b".")[0]
+            if head in _SETTINGS or (head and not match[1] and head not in self._outline(path).imported):
+                continue
+            yield path
+            if head not in (b"self", b"cls"):
+                for other in leads[path]:
+                    yield other
+                    yield from leads[other] if other.endswith("__init__.py") else ()
+
+
+class _Live:
+    """The words of what is reached, and what they reach."""
+
+    def __init__(self, *, collects: bool) -> None:
+        self.words: set[bytes] = set()
+        self.collects = collects
+        """Classes may be found through the classes that they inherit from."""
+        self._waiting: list[Definition] = []
+        self._aliases: list[tuple[bytes, bytes]] = []
+        self._reached: set[int] = set()
+
+    def enter(self, known: Outline, *, with_main: bool = True) -> None:
+        """A file that is run or imported."""
+        self.words |= known.words | (known.main_words or set() if with_main else set())
+        self._waiting += known.definitions
+        self._aliases += known.aliases
+
+    def open(self, definitions: Iterable[Definition]) -> None:
+        """Definitions that may be found by their names."""
+        for definition in definitions:
+            self._reach(definition)
+            for method in definition.methods:
+                self._reach(method)
+
+    def spread(self) -> None:
+        """Follow the words until there are no new ones."""
+        while True:
+            aliases = [name for alias, name in self._aliases if alias in self.words and name not in self.words]
+            self.words.update(aliases)
+            new = [each for each in self._waiting if id(each) not in self._reached and self._is_named(each)]
+            for each in new:
+                self._reach(each)
+            methods = [each for definition in self._waiting for each in self._called(definition)]
+            for each in methods:
+                self._reach(each)
+            if not (aliases or new or methods):
+                return
+
+    def dead(self, known: Outline) -> set[tuple[bytes, ...]]:
+        """The definitions of a file that are not reached, by name and by class and method."""
+        found: set[tuple[bytes, ...]] = set()
+        live: set[tuple[bytes, ...]] = set()
+        for definition in known.definitions:
+            (live if id(definition) in self._reached else found).add((definition.name,))
+            for method in definition.methods:
+                (live if id(method) in self._reached else found).add((definition.name, method.name))
+        return found - live
+
+    def _is_named(self, definition: Definition) -> bool:
+        is_collected = self.collects and definition.is_class and bool(definition.bases)
+        return definition.name in self.words or definition.is_handed_on or is_collected
+
+    def _called(self, definition: Definition) -> Iterator[Definition]:
+        """The methods of a class that is reached which are reached too."""
+        if id(definition) not in self._reached or not definition.is_class:
+            return
+        plain = definition.bases - {b"nn", b"torch", b"abc"} <= _PLAIN_BASES
+        for method in definition.methods:
+            if id(method) not in self._reached and (
+                not plain
+                or method.name in self.words
+                or method.name in _CALLED_BY_MODULES
+                or method.name.startswith(b"__")
+                or method.is_handed_on
+                or method.is_class
+            ):
+                yield method
+
+    def _reach(self, definition: Definition) -> None:
+        self._reached.add(id(definition))
+        self.words |= definition.words - {definition.name}

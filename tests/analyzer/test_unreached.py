@@ -1,0 +1,224 @@
+"""Code that nothing in the tree reaches."""
+
+from __future__ import annotations
+
+import pytest
+
+from analyzer.api import analyze
+from analyzer.findings import Finding, Severity
+from analyzer.reach import outline
+from tests.analyzer.test_project import Texts
+
+_NET = """
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(2, 2)
+
+    def forward(self, x):
+        return self.layer(x)
+
+
+class Lone(nn.Module):
+    def forward(self, x):
+        return nn.functional.dropout(x, 0.5)
+
+
+def train(model, loader, optimizer):
+    for x, y in loader:
+        loss = nn.functional.cross_entropy(model(x).softmax(-1), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+def spare(model: nn.Module, loader, optimizer):
+    for x, y in loader:
+        loss = nn.functional.cross_entropy(model(x).softmax(-1), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+_MAIN = """
+import torch
+from net import Net, train
+
+if __name__ == "__main__":
+    model = Net()
+    train(model, [], torch.optim.SGD(model.parameters(), lr=0.1))
+"""
+
+
+def _found(files: dict[str, str], path: str = "net.py") -> dict[str, Finding]:
+    """The finding in each definition of `_NET`."""
+    texts = {name: text.encode() for name, text in files.items()}
+    lines = files[path].splitlines()
+    found = {}
+    for item in analyze(Texts(texts), [path]).findings:
+        around = next(line for line in reversed(lines[: item.line]) if line.startswith(("def ", "class ")))
+        found[around.split()[1].partition("(")[0].strip(":")] = item
+    return found
+
+
+def _severity(files: dict[str, str], name: str = "spare", path: str = "net.py") -> Severity:
+    return _found(files, path)[name].severity
+
+
+def test_what_nothing_names_is_a_note_that_says_so() -> None:
+    found = _found({"net.py": _NET, "main.py": _MAIN})
+    assert [found[name].severity for name in ("train", "spare", "Lone")] == [
+        Severity.ERROR, Severity.NOTE, Severity.NOTE,
+    ]  # fmt: skip
+    assert "nothing that is run or imported in this tree names it" in found["spare"].evidence[-1].note
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"other.py": "import net\n# net.spare(1, 2, 3)\n"},
+        {"other.py": "import net\n'''\nnet.spare(1, 2, 3)\n'''\n"},
+        {"other.py": "from net import spare\n"},
+        {"other.py": "from net import spare\n\n\ndef unused():\n    spare(1, 2, 3)\n"},
+        {"other.py": "from net import spare as more\n\n\ndef unused():\n    more(1, 2, 3)\n"},
+        {"test_net.py": "import pytest\nfrom net import spare\n\n\ndef test_it():\n    spare(1, 2, 3)\n"},
+        {"spare.md": "spare"},
+    ],
+)
+def test_comments_imports_tests_and_other_dead_code_use_nothing(more: dict[str, str]) -> None:
+    assert _severity({"net.py": _NET, "main.py": _MAIN, **more}) is Severity.NOTE
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"other.py": "import net\nnet.spare(1, 2, 3)\n"},
+        {"other.py": "import net\n\n\ndef run():\n    net.spare(1, 2, 3)\n\n\nrun()\n"},
+        {"other.py": "from net import spare as more\n\n\ndef run():\n    more(1, 2, 3)\n\n\nrun()\n"},
+        {"other.py": "import net\n\nif __name__ == '__main__':\n    getattr(net, 'spare')(1, 2, 3)\n"},
+        {"other.py": "import net\n\nif __name__ == '__main__':\n    getattr(net, input())(1, 2, 3)\n"},
+        {"other.py": "import net\n\nif __name__ == '__main__':\n    net.__dict__[input()](1, 2, 3)\n"},
+        {"other.py": "from net import *\n\nif __name__ == '__main__':\n    eval(input())(1, 2, 3)\n"},
+        {"other.py": "import importlib\n\nif __name__ == '__main__':\n    importlib.import_module(input())\n"},
+        {
+            "other.ipynb": '{"nbformat": 4, "cells": [{"cell_type": "code", '
+            '"source": "import net\\nnet.spare(1, 2, 3)"}]}'
+        },
+        {"setup.py": "", "__init__.py": ""},
+        {"pyproject.toml": "[project]\nname = 'x'\n", "__init__.py": ""},
+    ],
+)
+def test_what_may_be_used_stays(more: dict[str, str]) -> None:
+    """Calls from what is run, names looked up by strings, packages that are installed for others."""
+    assert _severity({"net.py": _NET, "main.py": _MAIN, **more}) is Severity.ERROR
+
+
+def test_a_name_in_private_or_tool_settings_is_no_installed_one() -> None:
+    tools = {"pyproject.toml": "[tool.black]\nline-length = 100\n", "__init__.py": ""}
+    assert _severity({"net.py": _NET, "main.py": _MAIN, **tools}) is Severity.NOTE
+    hidden = {"net.py": _NET.replace("spare", "_spare"), "main.py": _MAIN, "setup.py": "", "__init__.py": ""}
+    assert _severity(hidden, "_spare") is Severity.NOTE
+
+
+def test_a_tree_without_a_program_shows_nobody_who_calls() -> None:
+    assert _severity({"net.py": _NET}) is Severity.ERROR
+    assert _severity({"net.py": _NET, "more.py": "from net import Net\n"}) is Severity.ERROR
+
+
+def test_files_that_have_nothing_to_do_with_each_other_show_nothing() -> None:
+    """A folder of examples: the program of one is not that of another."""
+    assert _severity(
+        {"net.py": _NET, "main.py": "print(1)\n", "third.py": "if __name__ == '__main__':\n    main()\n"}
+    ) is (Severity.ERROR)
+
+
+def test_a_file_that_cannot_be_read_may_use_anything() -> None:
+    class Partly(Texts):
+        def paths(self) -> list[str]:
+            return [*super().paths(), "far.py"]
+
+    texts = {"net.py": _NET.encode(), "main.py": _MAIN.encode()}
+    found = [item for item in analyze(Partly(texts), ["net.py"]).findings if item.rule == "PF204"]
+    assert [item.severity for item in found] == [Severity.ERROR] * 2
+
+
+def test_what_a_decorator_is_given_is_used() -> None:
+    handed = _NET.replace("def spare", "@register\ndef spare")
+    assert _severity({"net.py": handed, "main.py": _MAIN}) is Severity.ERROR
+    quiet = _NET.replace("def spare", "@torch.enable_grad()\ndef spare")
+    assert _severity({"net.py": quiet, "main.py": _MAIN}) is Severity.NOTE
+
+
+def test_a_class_that_only_its_own_try_builds() -> None:
+    """``python net.py`` shows shapes; the programs of the tree do not use it."""
+    tried = _NET + "\n\nif __name__ == '__main__':\n    print(Lone()(torch.randn(2, 2)).shape)\n"
+    assert _severity({"net.py": tried, "main.py": _MAIN}, "Lone") is Severity.NOTE
+    used = _NET + "\n\nif __name__ == '__main__':\n    for x in open('x'):\n        Lone()(x)\n"
+    assert _severity({"net.py": used, "main.py": _MAIN}, "Lone") is Severity.ERROR
+
+
+def test_a_file_that_nobody_imports() -> None:
+    main = {"main.py": "import pkg.used\n\nif __name__ == '__main__':\n    pkg.used.train()\n", "pkg/used.py": _NET}
+    found = _found({**main, "pkg/copy.py": _NET}, "pkg/copy.py")
+    assert found["train"].severity is Severity.NOTE
+    assert "no program of this tree imports this file" in found["train"].evidence[-1].note
+    assert _severity({**main, "pkg/copy.py": _NET + "\ntrain(1, 2, 3)\n"}, "train", "pkg/copy.py") is Severity.ERROR
+    assert (
+        _severity({**main, "pkg/copy.py": _NET, "x.py": "import copy_of.copy"}, "train", "pkg/copy.py") is Severity.NOTE
+    )
+    by_name = {"x.py": "import importlib\n\nimportlib.import_module(input())\n"}
+    assert _severity({**main, "pkg/copy.py": _NET, **by_name}, "train", "pkg/copy.py") is Severity.ERROR
+
+
+def test_methods_of_a_class_that_is_used() -> None:
+    text = """
+import torch
+from torch import nn
+
+
+class Agent:
+    def __init__(self):
+        self.net = nn.Linear(2, 2)
+        self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.1)
+
+    def learn(self, loader):
+        for x, y in loader:
+            loss = nn.functional.cross_entropy(self.net(x).softmax(-1), y)
+            self.optimizer.zero_grad()
+            loss.backward()
+            self.optimizer.step()
+"""
+    run = "from agent import Agent\n\nfor _ in range(3):\n    Agent().{}([])\n"
+    for method, severity in (("learn", Severity.ERROR), ("other", Severity.NOTE)):
+        files = {"agent.py": text, "main.py": run.format(method)}
+        assert _severity(files, "Agent", "agent.py") is severity
+        hook = {
+            "agent.py": text.replace("class Agent:", "class Agent(lightning.Callback):"),
+            "main.py": run.format(method),
+        }
+        assert _severity(hook, "Agent", "agent.py") is Severity.ERROR
+
+
+def test_the_outline_of_a_file() -> None:
+    """Definitions end where the text goes back to the margin; brackets and decorators do not end them."""
+    known = outline(
+        b'"""spoken"""\nimport a as b\nx = """\ndef no(): ...\n"""\n'
+        b"@deco(\n    1,\n)\ndef f(\n    a,\n):\n    inner  # said\n"
+        b"class C(\n    Base,\n):\n    y = 1\n\n    def m(self):\n        'text'\n\n    def n(self): deep\n\nlast(1)\n"
+        b"if __name__ == '__main__':\n    go()\n"
+    )
+    assert [(each.name, [method.name for method in each.methods]) for each in known.definitions] == [
+        (b"f", []),
+        (b"C", [b"m", b"n"]),
+    ]
+    assert b"inner" in known.definitions[0].words
+    assert b"said" not in known.definitions[0].words
+    assert {b"x", b"no", b"last"} <= known.words
+    assert not {b"spoken", b"inner", b"a", b"f"} & (known.words - {b"def"})
+    assert {b"Base"} == known.definitions[1].bases
+    assert known.runs
+    assert b"go" in (known.main_words or set())
+    assert known.aliases == [(b"b", b"a")]
