@@ -41,16 +41,19 @@ class Operations(Lookups):
     def operation(self, expr: ir.Operation, state: State) -> Value:
         left = self.evaluate(expr.left, state)
         if expr.right is None:
-            return self.unary(expr.op, left)
+            return self.ungraphed(self.unary(expr.op, left), state)
         if expr.op in {"and", "or"}:
             known = True if self.is_layer(left) else truth(left)
             if known is not None and known is (expr.op == "or"):
                 return left
             right = self.evaluate(expr.right, state)
             return right if known is not None else union([left, right])
-        result = self.binary(expr.op, left, self.evaluate(expr.right, state), expr.at)
-        is_new = any(roots_of(case) for case in result.cases) and state.flag(*GRAD_OFF)
-        return union(without_graph(case) for case in result.cases) if is_new else result
+        return self.ungraphed(self.binary(expr.op, left, self.evaluate(expr.right, state), expr.at), state)
+
+    def ungraphed(self, result: Value, state: State) -> Value:
+        """What an operation gives: no graph where gradients are off, be it that of a parameter."""
+        has_graph = any(roots_of(case) or (isinstance(case, Tensor) and case.graph != "no") for case in result.cases)
+        return union(without_graph(case) for case in result.cases) if has_graph and state.flag(*GRAD_OFF) else result
 
     def is_layer(self, value: Value) -> bool:
         """Whether a value is a layer of torch that was made where it shows, and that has no length: it is true."""

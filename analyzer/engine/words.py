@@ -5,6 +5,8 @@ Asked of the IR, so that a file which ends without a finding is never parsed int
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Site
 from analyzer.syntax import ir
@@ -46,6 +48,18 @@ def spelled(node: ir.Expr) -> str:
         elif isinstance(part, ir.Arg) and part.keyword:
             parts.append(f"{part.keyword}=")
     return " ".join(parts)
+
+
+def asked_around(program: Program, site: Site) -> Iterator[ir.Expr]:
+    """The conditions that a place of a function stands under by its text, also those whose answer was known where it
+    was interpreted (``save(rank=0)``), and those that leave the function before it."""
+    function = program.function_around(site)
+    for node in walk(function.body, False) if function is not None else ():
+        if isinstance(node, ir.If):
+            is_around = any(getattr(each, "at", None) == site.at for each in walk((*node.body, *node.orelse), True))
+            leaves = node.at < site.at and any(isinstance(each, ir.Return) for each in walk(node.body, False))
+            if is_around or leaves:
+                yield node.test
 
 
 def words(program: Program) -> Words:

@@ -16,6 +16,8 @@ from analyzer.fixes.edits import InsertAfter
 from analyzer.rules.base import DraftFix, Report, Rule
 from analyzer.rules.entered import is_volatile
 from analyzer.rules.siamese import pairs
+from analyzer.syntax import ir
+from analyzer.syntax.scope import dotted, of_type, walk
 
 
 class MissingDetach(Rule):
@@ -42,8 +44,8 @@ class MissingDetach(Rule):
 
     ## When it stays quiet
     When the gradients are applied (encoder and decoder with an optimizer each, joint losses), for networks whose
-    parameters need none, for a fixed network that a trained one feeds (perceptual losses), and where an optimizer comes
-    from code that was not read.
+    parameters need none, for a fixed network that a trained one feeds (perceptual losses), where an optimizer comes
+    from code that was not read, and for averages of a function that switches ``requires_grad`` itself.
 
     ## Fix safety
     ``.detach()`` on a bootstrap target is unsafe: it changes what is learnt. Elsewhere there is no automatic fix:
@@ -193,8 +195,9 @@ def _check_targets(
     compared = [(event.target, event.output, event.function) for event in program.of(Bootstrapped)]
     compared += [(*pair, event.function) for event in program.of(Loss) for pair in _compared(event)]
     for target, output, function in compared:
-        backward = next((each for each in backwards if each.roots & target and each.roots & output), None)
-        for site in sorted(target - output) if backward is not None else ():
+        own = target - output  # what else both are made of is no target
+        backward = next((each for each in backwards if each.roots & own and each.roots & output), None)
+        for site in sorted(own & backward.roots) if backward is not None else ():
             forward = next(iter(forwards.get(site, ())), None)
             if forward is None or any(_is_constant(each) for each in forwards[site]):
                 continue
@@ -264,6 +267,8 @@ def _check_averages(program: Program, report: Report) -> None:
         gaps = [Gap.CONVENTION]
         if program.is_called_without_grad(event) or program.runs_under_unseen_base(event):
             gaps.append(Gap.UNSEEN)
+        if _switches(program, event):
+            continue
         report(
             event.site,
             "This running average of weights {does record} a graph through the parameters: it {will grow} with every "
@@ -271,3 +276,17 @@ def _check_averages(program: Program, report: Report) -> None:
             because=[event.trace],
             gaps=gaps,
         )
+
+
+def _switches(program: Program, event: WeightsAveraged) -> bool:
+    """Whether the function, or one of its file that it calls, switches `requires_grad`: of what, it knows best."""
+    function, unit = program.function_around(event.site), program.unit(event.site.path)
+    if function is None or unit is None:
+        return False
+    called = {dotted(each.callee) for each in walk(function.body, True) if isinstance(each, ir.Call)}
+    helpers = [each for each in of_type(unit, ir.FunctionDef) if each.name in called]
+    nodes = [node for each in (function, *helpers) for node in walk(each.body, True)]
+    written = [target for node in nodes if isinstance(node, ir.Assign) for target in node.targets]
+    return any(isinstance(each, ir.Attribute) and each.attr == "requires_grad" for each in written) or any(
+        isinstance(each, ir.Attribute) and each.attr == "requires_grad_" for each in nodes
+    )

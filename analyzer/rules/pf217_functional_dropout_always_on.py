@@ -11,6 +11,7 @@ from analyzer.engine.mode_events import Dropped
 from analyzer.engine.optim_events import OptimizerMade
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap, Site
+from analyzer.engine.values import Const
 from analyzer.engine.words import words
 from analyzer.findings import Severity
 from analyzer.fixes.edits import InsertAfter
@@ -51,7 +52,8 @@ class FunctionalDropoutAlwaysOn(Rule):
     ## When it stays quiet
     When ``training`` is given, also as ``True``; when the function asks for ``training`` itself; with a rate of zero;
     outside modules; where the caller decides by an argument, also about the rate, and whoever calls ``forward``.
-    A note where a comment or docstring of the file says that dropout is always on, or even in evaluation; and for a
+    A note where the class sets the rate to zero by default and its file makes none with another; where a comment or
+    docstring of the file says that dropout is always on, or even in evaluation; and for a
     network that the file, or those that import it, train and never evaluate, while they evaluate another (a
     discriminator).
 
@@ -83,9 +85,56 @@ class FunctionalDropoutAlwaysOn(Rule):
                 if _is_said(program, event)
                 or _only_trains(program, event, function)
                 or is_of_unused_class(program, event.site)
+                or _is_off_by_default(program, event)
                 else None,
                 fix=_fix(event),
             )
+
+
+def _is_off_by_default(program: Program, event: Dropped) -> bool:
+    """Whether the rate is kept from an argument of ``__init__`` that is zero by default, and no call of the file gives
+    it; or kept by a class above that was not read."""
+    unit = program.unit(event.site.path)
+    node = words(program).node(Site(event.site.path, event.rate_at)) if event.rate_at is not None else None
+    parts = (dotted(node) or "").split(".") if isinstance(node, ir.Attribute) else []
+    if unit is None or isinstance(event.rate, Const) or len(parts) < 2 or parts[0] != event.owner:
+        return False
+    field = ".".join(parts[:2])
+    if not any(_keeps(each, field) for each in of_type(unit, ir.Assign)):
+        return True
+    makers = of_type(unit, ir.Call)
+    for cls in (each for each in of_type(unit, ir.ClassDef) if _stands_in(each, event.site)):
+        for init in (each for each in cls.body if isinstance(each, ir.FunctionDef) and each.name == "__init__"):
+            off = {param.name for param in init.params if _is_zero(param.default)} & _kept_from(init, field)
+            if off and not any(_gives(call, cls.name, init, off) for call in makers):
+                return True
+    return False
+
+
+def _kept_from(init: ir.FunctionDef, field: str) -> set[str]:
+    kept = (each for each in walk(init.body, into_functions=False) if isinstance(each, ir.Assign))
+    return {name for each in kept if each.value is not None and _keeps(each, field) for name in _names(each.value)}
+
+
+def _stands_in(cls: ir.ClassDef, site: Site) -> bool:
+    return any(getattr(part, "at", None) == site.at for part in walk(cls.body, True))
+
+
+def _keeps(node: ir.Assign, name: str) -> bool:
+    return node.value is not None and any(dotted(target) == name for target in node.targets)
+
+
+def _is_zero(node: ir.Expr | None) -> bool:
+    return isinstance(node, ir.Constant) and isinstance(node.value, (int, float)) and not node.value
+
+
+def _gives(call: ir.Call, cls: str, init: ir.FunctionDef, wanted: set[str]) -> bool:
+    """Whether a call that makes such a module, or one of a class above it, gives the rate."""
+    if (dotted(call.callee) or "").rpartition(".")[2] != cls:
+        return any(arg.keyword in wanted and not _is_zero(arg.value) for arg in call.args)
+    params = [param.name for param in init.params[1:]]
+    places = [arg.keyword or params[index] for index, arg in enumerate(call.args) if arg.keyword or index < len(params)]
+    return any(place in wanted and not _is_zero(arg.value) for place, arg in zip(places, call.args, strict=False))
 
 
 def _only_trains(program: Program, event: Dropped, function: ir.FunctionDef) -> bool:

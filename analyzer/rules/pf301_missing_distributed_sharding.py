@@ -19,6 +19,7 @@ from analyzer.engine.trace import Gap, Site, Trace
 from analyzer.engine.words import words
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
+from analyzer.rules.iteration import exclude
 from analyzer.rules.offered import is_offered
 from analyzer.rules.sharding import is_made_up, is_sequential, is_whole
 from analyzer.syntax import ir
@@ -108,7 +109,9 @@ def _averages(program: Program) -> list[Collective]:
 
 def _is_one_run(program: Program, one: Event, other: Event) -> bool:
     """Whether what was seen may happen in one run: not in two functions of which nothing calls both. Methods share the
-    object, and the body of the file is run before any of them."""
+    object, and the body of the file is run before any of them. Nor in two branches of one condition."""
+    if exclude(one, other):
+        return False
     entries = [event.calls[0] for event in (one, other) if event.calls and event.calls[0] in program.entries]
     functions = [words(program).node(site) for site in entries]
     are_free = all(isinstance(node, ir.FunctionDef) and _is_free(node) for node in functions)

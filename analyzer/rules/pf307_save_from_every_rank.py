@@ -11,7 +11,7 @@ from analyzer.engine.loading import DEVICE_NAMES, RANK_WORDS, asks_for_rank, loa
 from analyzer.engine.origins import origins
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap, Site
-from analyzer.engine.words import spelled, words
+from analyzer.engine.words import asked_around, spelled, words
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
 from analyzer.rules.iteration import extra_guards
@@ -85,7 +85,7 @@ class SaveFromEveryRank(Rule):
                 continue
             if any(_may_choose(program, guard) for guard in extra_guards(event, wrap)):
                 continue
-            if _is_alone(program, event, wraps):
+            if _is_alone(program, event, wraps) or _asks_in_text(program, event):
                 continue
             seen.add(event.function)
             report(
@@ -100,6 +100,13 @@ class SaveFromEveryRank(Rule):
                     *([Gap.UNSEEN] if _is_open(program, event) else []),
                 ],
             )
+
+
+def _asks_in_text(program: Program, event: Saved) -> bool:
+    """Whether a condition around the call, or around a caller's, speaks of the rank; it was no question where the rank
+    is given (``train(rank=0)`` beside ``mp.spawn(train)``)."""
+    sites = (event.site, *event.calls)
+    return any(RANK_WORDS.search(spelled(test)) for site in sites for test in asked_around(program, site))
 
 
 def _is_alone(program: Program, event: Saved, wraps: Sequence[Event]) -> bool:
