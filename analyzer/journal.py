@@ -12,6 +12,7 @@ an import means, not which files there are; the files that hold a name next to `
 | ``importers WORD PATH`` | likewise |
 | ``imports PATH OTHER`` | whether one file imports another |
 | ``unreached PATH NAMES…`` | why nothing reaches a definition, or null |
+| ``linked PATH`` | whether a file imports another one of a program's tree, or is imported |
 | ``single`` | whether the tree has one Python file |
 | ``shown PATH`` | whether findings in a file are wanted |
 """
@@ -134,6 +135,7 @@ _QUESTIONS: dict[str, Any] = {
     "importers": lambda project, _, word, path: project.importers(word, path),
     "imports": lambda project, _, path, other: project.imports(path, other),
     "unreached": lambda project, _, path, *names: project.unreached(path, names),
+    "linked": lambda project, _, path: project.is_linked(path),
     "single": lambda project, _: project.is_single,
     "shown": lambda _, shown, path: path in shown,
 }

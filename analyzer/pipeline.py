@@ -16,6 +16,7 @@ from analyzer.engine.missing import missing_import
 from analyzer.engine.program import BUDGET, Program
 from analyzer.engine.sources import Renumbered, Sources
 from analyzer.engine.trace import Site, Trace, start
+from analyzer.engine.undefined import why_undefined
 from analyzer.engine.unreached import why_unreached
 from analyzer.findings import Confidence, Evidence, Excuse, Finding, Fix, Report, Severity, Skipped, Span, Suppressed
 from analyzer.fixes.edits import resolve
@@ -280,13 +281,13 @@ def _weighed(program: Program, drafts: list[Draft]) -> list[Draft]:
         return drafts
     lost = missing_import(program)
     if lost is not None:
-        why = start(lost, "this import leads nowhere in the tree: the file does not run as it is")
-        return [_as_note(draft, why) for draft in drafts]
+        stops = start(lost, "this import leads nowhere in the tree: the file does not run as it is")
+        return [_as_note(draft, stops) for draft in drafts]
     weighed = []
     for draft in drafts:
         is_note = draft.severity is Severity.NOTE
-        unreached = None if is_note else why_unreached(program, draft.site)
-        weighed.append(draft if unreached is None else _as_note(draft, unreached))
+        why = None if is_note else why_unreached(program, draft.site) or why_undefined(program, draft.site)
+        weighed.append(draft if why is None else _as_note(draft, why))
     return weighed
 
 

@@ -151,14 +151,23 @@ class Project:
     def unreached(self, path: str, names: tuple[str, ...]) -> str | None:
         """Why nothing in the tree reaches a definition, known by its name, or its class' and its own; None where
         something may. Asked of the tree as it is, whatever is tried on one file."""
+        found = self._in_rough.why_not(path, names)
+        question: tuple[str | int | None, ...] = ("unreached", path)
+        self.journal.answers[question + names] = found
+        return found
+
+    def is_linked(self, path: str) -> bool:
+        """Whether a file imports another one of a tree that shows a program, or is imported. Asked as `unreached`."""
+        found = self.journal.answers["linked", path] = self._in_rough.is_linked(path)
+        return found
+
+    @property
+    def _in_rough(self) -> Reach:
         if self._reach is None:
             self._reach = Reach(
                 self._paths, self.files.read, lambda source: _imports(_JOINED.sub(b" ", source)), self._home
             )
-        found = self._reach.why_not(path, names)
-        question: tuple[str | int | None, ...] = ("unreached", path)
-        self.journal.answers[question + names] = found
-        return found
+        return self._reach
 
     def _home(self, module: str, from_path: str, level: int) -> str | None:
         key = (module, from_path.rpartition("/")[0], level)

@@ -207,6 +207,7 @@ class Reach:
         self._tests: dict[str, bool] = {}
         self._dead: dict[str, set[tuple[bytes, ...]]] | None = None
         self._alone: set[str] = set()
+        self._linked: set[str] = set()
 
     def why_not(self, path: str, names: tuple[str, ...]) -> str | None:
         """Why nothing reaches a definition (`NO_CALL`, `NO_IMPORT`); None where something may."""
@@ -219,6 +220,13 @@ class Reach:
         if path in self._alone:
             return NO_IMPORT
         return NO_CALL if wanted in dead.get(path, ()) or wanted[:1] in dead.get(path, ()) else None
+
+    def is_linked(self, path: str) -> bool:
+        """Whether a file imports another one of a tree that shows a program, or is imported."""
+        if not 1 < len(self._python) <= MAX_FILES:
+            return False
+        self._unreached()
+        return path in self._linked
 
     # --- one file -----------------------------------------------------------------------------------------------------
 
@@ -291,6 +299,7 @@ class Reach:
         texts = {path: source for path, source in sources.items() if source is not None}
         leads = {path: self._leads(path, source) for path, source in texts.items()}
         imported = {other for path, others in leads.items() for other in others if not self._is_test(path)}
+        self._linked = {path for path in texts if leads[path] or path in imported}
         reached = self._reached(entries, leads)
         by_name = any(_LOADS_BY_NAME.search(text) for text in texts.values())
         if not by_name:
@@ -307,8 +316,7 @@ class Reach:
         if by_name:
             live.open(definition for path in texts for definition in self._outline(path).definitions)
         live.spread()
-        linked = [path for path in mine if leads[path] or path in imported]
-        return {path: live.dead(self._outline(path)) for path in linked}
+        return {path: live.dead(self._outline(path)) for path in mine if path in self._linked}
 
     def _leads(self, path: str, source: bytes) -> set[str]:
         """The files that a file imports; where an import leads nowhere, those that it may mean."""

@@ -17,7 +17,7 @@ _MAX_NAMES = 12
 _MAX_DEPTH = 2
 
 
-_OTHERS = re.compile(r"optim|sched", re.IGNORECASE)
+_OTHERS = re.compile(r"optim|sched|\bopt_", re.IGNORECASE)
 
 
 def are_saved_from_host(program: Program, *, but_optimizers: bool) -> bool:
@@ -43,7 +43,9 @@ def _that_count(program: Program, path: str, but_optimizers: bool) -> Iterator[i
 
 
 def _is_of_optimizer(value: ir.Expr) -> bool:
-    """``self.optimizer.state_dict()``."""
+    """``self.optimizer.state_dict()``, ``opt_state``."""
+    if isinstance(value, (ir.Name, ir.Attribute)):
+        return bool(_OTHERS.search(dotted(value) or ""))
     callee = value.callee if isinstance(value, ir.Call) else None
     is_state = isinstance(callee, ir.Attribute) and callee.attr == "state_dict"
     return is_state and isinstance(callee, ir.Attribute) and bool(_OTHERS.search(spelled(callee.value)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -11,11 +12,15 @@ from analyzer.engine.optim_events import GradientRead
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap, Site, Trace
 from analyzer.engine.values import Const, ObjectId
-from analyzer.engine.words import words
+from analyzer.engine.words import spelled, words
 from analyzer.fixes.edits import InsertStatement
 from analyzer.rules.base import DraftFix
 from analyzer.syntax import ir
 from analyzer.syntax.later import cst
+from analyzer.syntax.scope import dotted
+
+_OF_WEIGHTS = re.compile(r"param|weight|var|theta|phi|\bw\b|net|model", re.IGNORECASE)
+"""Names of what is trained. They only keep a pass among those that train."""
 
 
 class Timeline:
@@ -32,7 +37,7 @@ class Timeline:
         for event in self.modes:
             self.by_site.setdefault(event.site, []).append(event)
         self._backward_at = [self.place[id(event)] for event in self.backwards]
-        self.roots = {root for event in self.backwards for root in event.roots}
+        self.roots = {root for event in self.backwards if not _is_of_input(program, event) for root in event.roots}
         self.learning = [
             forward
             for forward in self.forwards
@@ -77,6 +82,18 @@ class Timeline:
     def backward_within(self, loops: tuple[Loop, ...]) -> bool:
         """Whether these loops train."""
         return any(_is_inside(event, loops) for event in self.backwards)
+
+
+def _is_of_input(program: Program, event: Backward) -> bool:
+    """``torch.autograd.grad(loss, [x])``: the gradient of an input, which is searched for (an adversarial example), or
+    looked at; no parameter gets one."""
+    node = words(program).node(event.site)
+    if not isinstance(node, ir.Call) or (dotted(node.callee) or "").rpartition(".")[2] != "grad":
+        return False
+    asked = [
+        arg.value for place, arg in enumerate(node.args) if arg.keyword == "inputs" or (place == 1 and not arg.star)
+    ]
+    return bool(asked) and not any(_OF_WEIGHTS.search(spelled(each)) for each in asked)
 
 
 def _is_inside(event: Event, loops: tuple[Loop, ...]) -> bool:

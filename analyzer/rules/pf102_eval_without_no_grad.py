@@ -23,6 +23,8 @@ from analyzer.syntax.scope import dotted, of_type, walk
 
 _VOLATILE = re.compile(rb"\bvolatile\s*=")
 _GRADIENTS = frozenset({"grad", "backward", "enable_grad", "requires_grad_", "jacobian", "hessian", "jacrev", "vjp"})
+_HANDFUL = 32
+"""Passes that nobody waits for, and whose graphs fit where those of training do."""
 _LOSS_DATA = re.compile(rb"loss\w*\.data\[0\]")
 
 
@@ -57,8 +59,8 @@ class EvalWithoutNoGrad(Rule):
     pass uses the graph or may use it: adversarial examples, saliency, fine-tuning with frozen statistics, losses that
     are returned or handed to code that was not read. One pass in no loop (a prediction for one input) is a note: its
     graph lives as long as its result. So is a loop in a function that nothing in a tree of several files names, one in
-    which an agent acts (``state, reward, done, _ = env.step(action)``), and one that detaches the output where it is
-    made.
+    which an agent acts (``state, reward, done, _ = env.step(action)``), one that detaches the output where it is
+    made, and one that counts to a handful of samples.
 
     ## Fix safety
     ``@torch.no_grad()`` above the function that evaluates, where nothing in it trains and the file imports torch. It is
@@ -175,6 +177,7 @@ def _is_weak(program: Program, case: _Case, at: Site) -> bool:
         or _is_for_show(case)
         or _acts(program, case)
         or _is_detached(program, case)
+        or _is_handful(program, case)
         or _is_old(program, at, case)
     )
 
@@ -198,13 +201,50 @@ def _is_answer(value: ir.Expr) -> bool:
 
 
 def _is_detached(program: Program, case: _Case) -> bool:
-    """Whether the graph is cut off in the expression that makes it: ``model(x).detach()``. Whoever writes it knows of
-    the graph, which lives for this one pass."""
+    """Whether the graph is cut off in the expression that makes it: ``model(x).detach()``, or, in a loop that counts,
+    ``model(x).max(1)[1].detach()``. Whoever writes it knows of the graph, which lives for this one pass."""
     site, unit = case.forward.site, program.unit(case.forward.site.path)
-    return unit is not None and any(
-        isinstance(part, ir.Attribute) and part.attr == "detach" and getattr(part.value, "at", None) == site.at
-        for part in of_type(unit, ir.Attribute)
-    )
+    is_counted = case.nest[-1].kind in {"range", "while"}
+    for part in of_type(unit, ir.Attribute) if unit is not None else ():
+        if part.attr == "detach":
+            made: ir.Expr | None = part.value
+            while is_counted and made is not None and made.at != site.at:
+                made = _before(made)
+            if made is not None and made.at == site.at:
+                return True
+    return False
+
+
+def _before(value: ir.Expr) -> ir.Expr | None:
+    """What a method, an attribute or an item is asked of."""
+    if isinstance(value, ir.Call):
+        return value.callee.value if isinstance(value.callee, ir.Attribute) else None
+    return value.value if isinstance(value, (ir.Attribute, ir.Subscript)) else None
+
+
+def _is_handful(program: Program, case: _Case) -> bool:
+    """Whether all loops around count to numbers that are written down, to a handful of passes in all: a few samples to
+    look at."""
+    passes = 1
+    for loop in case.nest:
+        statement = program.statement_of(loop) if loop.kind == "range" else None
+        count = _counted(statement.iter) if statement is not None else None
+        if count is None:
+            return False
+        passes *= count
+    return passes <= _HANDFUL
+
+
+def _counted(value: ir.Expr) -> int | None:
+    """``range(8)``: as many as is written down."""
+    if (
+        not isinstance(value, ir.Call)
+        or len(value.args) != 1
+        or (dotted(value.callee) or "") not in ("range", "trange")
+    ):
+        return None
+    bound = value.args[0].value
+    return bound.value if isinstance(bound, ir.Constant) and isinstance(bound.value, int) else None
 
 
 def _evidence(program: Program, forward: Forward, nest: tuple[Loop, ...]) -> _Evidence | None:

@@ -37,6 +37,8 @@ _DRAWS = {"randn", "rand", "randint", "zeros", "ones", "randn_like", "rand_like"
 
 
 _PARTS = ("torch.utils.data.Subset", "torch.utils.data.random_split", "torch.utils.data.dataset.Subset")
+_MIXED = frozenset({"MNIST", "FashionMNIST", "KMNIST", "QMNIST", "EMNIST", "CIFAR10", "CIFAR100", "SVHN", "USPS"})
+"""Sets of torchvision whose files hold the samples in a random order (their papers and pages)."""
 _STREAMS = re.compile(r"iter|stream|web|wds|shard|pipe|tfrecord|infinite|sampl|batch|bucket|loader", re.IGNORECASE)
 _IN_TIME = re.compile(r"window|series|tempor|sequence|forecast|stream", re.IGNORECASE)
 """Names of what may give data in an order of its own, and of data whose order may be meant. They only hush."""
@@ -69,7 +71,8 @@ class TrainingDataNotShuffled(Rule):
     draws indices or splits at random; for data made of random numbers; where the dataset was not read, the order may
     be meant: that is possible, or a note where it comes from code outside the tree, or holds tensors, and no name
     speaks of time or of streams. A part of ``random_split`` is a note: the split has mixed the data once. So
-    is a ``shuffle=False`` that is written down in the call: somebody may have a reason.
+    are the sets of torchvision that are stored in a random order (MNIST, CIFAR10), and a ``shuffle=False`` that is
+    written down in the call: somebody may have a reason.
 
     ## Fix safety
     No automatic fix: some data (time series, curricula) is meant to stay in order.
@@ -105,9 +108,10 @@ class TrainingDataNotShuffled(Rule):
                 and all(_in_order(known, other) for other in others)
                 and (kind == "map" or why is not made.trace)
             )
-            is_mixed = is_random_split(program, made.argument("dataset")) or _SPLITS in mixers
+            is_split = is_random_split(program, made.argument("dataset")) or _SPLITS in mixers
+            is_mixed = is_split or _is_stored_mixed(program, made)
             is_unread = not certain and not shuffles and kind in {"unknown", "memory"} and _is_unread_set(program, made)
-            order = "one order, drawn by the split" if is_mixed else "the order it is stored"
+            order = "one order, drawn by the split" if is_split else "the order it is stored"
             report(
                 made.site,
                 f"This loader {{does train}} on the data in {order}, the same in every epoch. Pass `shuffle=True`, or "
@@ -119,6 +123,20 @@ class TrainingDataNotShuffled(Rule):
                     Gap.CONVENTION if certain or is_unread else Gap.UNSEEN,
                 ],
             )
+
+
+def _is_stored_mixed(program: Program, made: LoaderMade) -> bool:
+    """Whether the items are those of a set that was mixed before it was published: its order says nothing, and is the
+    same in every epoch all the same."""
+    data = made.argument("dataset")
+    cases = data.cases if data is not None else ()
+    names = [_class_of(program, case) for case in cases]
+    return bool(names) and all(name in _MIXED for name in names)
+
+
+def _class_of(program: Program, case: Value) -> str:
+    name = program.objects[case.obj].name if isinstance(case, Ref) else case.called if isinstance(case, Unknown) else ""
+    return (name or "").rpartition(".")[2]
 
 
 def _is_single(program: Program, dataset: Value | None) -> bool:

@@ -17,12 +17,13 @@ from analyzer.rules.host_saves import are_saved_from_host
 from analyzer.rules.offered import is_offered
 from analyzer.rules.restoring import file_named, is_published, was_saved_here
 from analyzer.syntax import ir
-from analyzer.syntax.scope import dotted, walk
+from analyzer.syntax.scope import dotted, of_type, walk
 
 _SMALL_WORDS = re.compile(r"scaler|sched|sampler|stopp", re.IGNORECASE)
 _DEVICE_WORDS = re.compile(r"cuda|gpu|cpu|device|mps", re.IGNORECASE)
 
 _TORCH = re.compile(rb"\btorch\b")
+_PRETRAINED = re.compile(r"model_name_or_path|pretrained_model_name")
 _SAVES_OPTIMIZER = re.compile(
     rb"^(?![ \t]*return\b)[^#\n]*"
     rb"(?:opt\w*(?:\[[^\]\n]*\])?\.state_dict\(|save_(?:checkpoint|state)\b|Trainer\b|\.fit\()",
@@ -61,7 +62,9 @@ class CheckpointMapLocation(Rule):
     which are often read where they were saved, and in a process group without a wrapped model, or one that is wrapped
     only where an option says so that is off by default; also where only the number of the GPU is chosen, where the tree
     has kernels for CUDA, or where none of its files saves anything; where the caller gives the device, or nothing in
-    the tree calls the function that restores.
+    the tree calls the function that restores; where the networks are saved from the CPU, so that only the optimizer
+    comes from a GPU; where the state lies beside pretrained weights, if at all; and where a process without a rank uses
+    the CPU.
 
     ## Fix safety
     Unsafe: ``map_location="cpu"`` is right for ``load_state_dict``, which copies to where the parameters are; a whole
@@ -167,7 +170,31 @@ def _is_sure(program: Program, why: Distributed | DeviceChosen | None, pairs: li
         several = loading(program).distributed
         wrapped = {e.calls[:1] for e in several if e.how != "group" and not is_offered(program, e)}
         return any(read.calls[:1] in wrapped for read, _ in pairs)
-    return is_resumed and not _is_harmless(program, why)
+    if not is_resumed or _is_harmless(program, why) or _is_of_rank(program, why) or _is_beside_weights(program, pairs):
+        return False
+    return not are_saved_from_host(program, but_optimizers=True)
+
+
+def _is_of_rank(program: Program, why: DeviceChosen) -> bool:
+    """``device(name, rank) if rank > -1 else device("cpu")``: what a process by itself uses is the CPU."""
+    unit = program.unit(why.site.path)
+    choices = of_type(unit, ir.Conditional) if unit is not None else ()
+    around = (each for each in choices if any(_has_number(part, why.site.at) for part in walk((each,), False)))
+    return any("rank" in spelled(each.test) and "'cpu'" in spelled(each.orelse) for each in around)
+
+
+def _has_number(node: object, at: int) -> bool:
+    return getattr(node, "at", None) == at
+
+
+def _is_beside_weights(program: Program, pairs: list[tuple[Read, Restored]]) -> bool:
+    """Whether the state is read where it lies beside pretrained weights (``model_name_or_path/optimizer.pt``), if it
+    does: those that are published have none."""
+    return all(_PRETRAINED.search(_name_of_file(program, read)) for read, _ in pairs)
+
+
+def _name_of_file(program: Program, read: Read) -> str:
+    return words(program).of(Site(read.site.path, read.file_at)) if read.file_at is not None else ""
 
 
 def _resumes(program: Program, pairs: list[tuple[Read, Restored]]) -> bool:

@@ -22,6 +22,8 @@ _WRITTEN_DOWN = re.compile(
 """A tensor of numbers that are written down, perhaps given another shape or type."""
 
 
+_ROW = re.compile(r"(torch\.)?(linspace|logspace|arange)\([^,()]*(,[^,()]*){0,2}(, *(dtype|steps|step)=[\w.]+)*\)")
+
 _ASKS = frozenset(["cuda", "to", "size", "dim", "mean", "sum", "float", "astype", "copy", "view", "unsqueeze"])
 """Methods that leave a tensor or an array as it is."""
 _OF_ARRAYS = frozenset(["from_numpy", "tensor", "as_tensor", "Tensor", "FloatTensor", "LongTensor"])
@@ -51,7 +53,8 @@ class RepeatedTransfer(Rule):
     ## When it stays quiet
     For data that is new in every iteration (batches, observations, noise, slices and rows of a data set), for a tensor
     that is changed inside the loop or replaced by its copy (the next ``.to()`` finds it there), under
-    ``step % n == 0``, and outside of loops that run a model. A note for a table that a forward pass copies, under
+    ``step % n == 0``, and outside of loops that run a model. A note for a handful of numbers that are written down or
+    a row of a schedule (nobody would notice the copy), for a table that a forward pass copies, under
     a condition, once per epoch, where nothing trains, and for what a function is given: how often that is, how much,
     and where it is, its callers know.
 
@@ -91,7 +94,7 @@ class RepeatedTransfer(Rule):
                 f"{'Copy it once, before the loop.' if loops else 'Register it as a buffer, so that it moves once.'}",
                 because=[made, *(loop.trace for loop in loops[:1]), transfer.trace],
                 gaps=[Gap.CONVENTION] if is_table or transfer.guards else [],
-                severity=None if _trains(program, transfer, loops, training) and not transfer.guards else Severity.NOTE,
+                severity=None if _costs(program, transfer, loops, training) else Severity.NOTE,
             )
 
 
@@ -275,6 +278,20 @@ def _trains(
         return False
     over_data = [depth for depth, loop in enumerate(nest, 1) if loop.kind in {"data", "framework"}]
     return bool(loops) and nest_key(nest[: max(over_data, default=len(nest))]) in training
+
+
+def _costs(
+    program: Program, transfer: Transfer, loops: tuple[Loop, ...], training: frozenset[tuple[object, ...]]
+) -> bool:
+    """Whether somebody would notice: in every step of a training, and of more than a handful of numbers."""
+    return _trains(program, transfer, loops, training) and not transfer.guards and not _is_small(program, transfer)
+
+
+def _is_small(program: Program, transfer: Transfer) -> bool:
+    """Whether the tensor is a list of numbers that are written down, or a row of a schedule: some kilobytes at most,
+    beside a batch."""
+    text = program.sources.text(transfer.made_at)
+    return bool(_WRITTEN_DOWN.fullmatch(text) or _ROW.match(text))
 
 
 def _is_constant(program: Program, transfer: Transfer) -> bool:

@@ -222,3 +222,39 @@ def test_the_outline_of_a_file() -> None:
     assert known.runs
     assert b"go" in (known.main_words or set())
     assert known.aliases == [(b"b", b"a")]
+
+
+_STOPS = _NET.replace(
+    "        optimizer.step()\n", "        optimizer.step()\n        if settings.log:\n            print(loss)\n", 1
+)
+
+
+def test_a_function_that_stops_at_a_name_that_nothing_defines() -> None:
+    found = _found({"net.py": _STOPS, "main.py": _MAIN})["train"]
+    assert found.severity is Severity.NOTE
+    assert "nothing defines `settings`" in found.evidence[-1].note
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        _STOPS.replace("import torch\n", "import torch\nimport settings\n", 1),
+        _STOPS.replace("import torch\n", "import torch\nfrom options import *\n", 1),
+        _STOPS + "\n\ndef set_up():\n    global settings\n    settings = 1\n",
+        _STOPS + "\n\nif __name__ == '__main__':\n    settings = 1\n",
+        _STOPS.replace("def train(model, loader", "def train(model, settings, loader"),
+        _STOPS.replace("        if settings", "        settings = [settings for settings in ()]\n        if settings"),
+        _STOPS.replace("        if settings.log:", "        if y:\n            if settings.log:\n                pass"),
+        _STOPS.replace("        if settings.log:", "        try:\n            settings.log\n        except NameError:"),
+        _STOPS.replace("        if settings.log:", "        return\n        if settings.log:"),
+        _STOPS.replace("settings.log", "__file__") + "\nprint(xrange)\n",
+    ],
+)
+def test_names_that_may_be_there(text: str) -> None:
+    """Imported, global, assigned, a parameter, under a condition, asked for, never read."""
+    assert _severity({"net.py": text, "main.py": _MAIN}, "train") is Severity.ERROR
+
+
+def test_a_file_by_itself_may_be_a_part_of_something() -> None:
+    assert _severity({"net.py": _STOPS}, "train") is Severity.ERROR
+    assert _severity({"net.py": _STOPS, "more.py": "print(1)\n"}, "train") is Severity.ERROR
