@@ -9,7 +9,7 @@ from analyzer.engine.control import Control
 from analyzer.engine.machine import Args, Frame, unseen
 from analyzer.engine.state import State
 from analyzer.engine.trace import Gap, start
-from analyzer.engine.trained import feeds
+from analyzer.engine.trained import feeds, functional
 from analyzer.engine.typing import NOUNS, evaluates, has_model, is_blank, is_only_listed, kind_by_use, models
 from analyzer.engine.values import Class, Const, Func, Scalar, Stream, Tensor, Tuple, Unknown, Value, option, union
 from analyzer.syntax import ir
@@ -75,6 +75,7 @@ class Binding(Control):
             return by_annotation
         site, uses = self.site(param.at), node.uses.get(param.name, frozenset())
         is_called = "()" in uses and "for" not in uses and kind_by_use(uses) is None
+        is_called = is_called and param.name not in functional(node)
         if is_called and evaluates(node) and (not has_model(node) or feeds(node, param.name, models(node))):
             note = f"`{param.name}` is used as a module"
             return self.create(("parameter", param.name), param.at, "Module", note, gap=Gap.CONVENTION, born="called")

@@ -92,7 +92,9 @@ class Control(Assignments):
         self.note_sync(test, "if", node.test.at)
         if known is not None:
             return node.body if known else node.orelse
-        yes = Guard(self.site(node.at), True, is_periodic(test) or resets_counter(node))
+        yes = Guard(
+            self.site(node.at), True, is_periodic(test) or resets_counter(node), modes.is_option(self, node.test)
+        )
         guards, self.guards = self.guards, (*self.guards, yes)
         other, switches = state.fork(), len(self.switches)
         changes = narrow(self, node.test, True, state, node.body), narrow(self, node.test, False, other, node.orelse)

@@ -35,7 +35,9 @@ class Expressions(Containers):
             narrow(self, expr.test, True, state, (expr.body,)),
             narrow(self, expr.test, False, other, (expr.orelse,)),
         )
-        result = union([self.evaluate(expr.body, state), self.evaluate(expr.orelse, other)])
+        ways = [self.evaluate(expr.body, state), self.evaluate(expr.orelse, other)]
+        modes.either(self, expr.test, ways)
+        result = union(ways)
         met = merge([state, other])
         assert met is not None
         settle(state, other, changes, met)

@@ -40,11 +40,13 @@ class Loop:
 class Guard(NamedTuple):
     """A condition around an event: which `if`, and which way it went. A branch that leaves (``continue``) guards the
     rest of its block; a call of one of several functions that a table holds guards what they do. `is_periodic`: it
-    holds every n-th time (``step % n == 0``, a counter that is reset)."""
+    holds every n-th time (``step % n == 0``, a counter that is reset). `is_option`: a module asks for an option of its
+    own (``if dropout > 0:``)."""
 
     site: Site
     taken: bool
     is_periodic: bool = False
+    is_option: bool = False
 
     @property
     def other(self) -> Guard:

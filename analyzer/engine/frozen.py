@@ -65,6 +65,9 @@ def freeze(machine: Machine, modules: Iterable[ObjectId], is_trained: bool | Non
     for module in modules:
         if is_trained is False:
             machine.frozen_under[site] = machine.guards
+        elif is_trained:
+            was_frozen = said(state.get((module, SAID)), True) is not None
+            machine.thawed.setdefault(module, set()).add((site, was_frozen))
         if is_trained is False or state.get((module, FLAG)) is not None:
             state.set((module, FLAG), value)
             state.set((module, SAID), value)

@@ -157,6 +157,8 @@ class Machine(ABC):
         """Modules whose code asks for ``self.training``."""
         self.parts: dict[frozenset[ObjectId], tuple[int, dict[ObjectId, tuple[Obj, Fields | None]]]] = {}
         """The parts of modules as they were last looked up."""
+        self.optional_layers: set[ObjectId] = set()
+        """Layers that a module has only under one of its options, which was not known."""
         self.minding: dict[ObjectId, tuple[ObjectId, ...]] = {}  # the parts that surely mind the mode, by module
         self.births: set[str] = {""}
         self.unused: dict[tuple[str, int], tuple[Func, State]] = {}
@@ -176,6 +178,8 @@ class Machine(ABC):
         self.under_construction: list[ObjectId] = []
         self.frozen_under: dict[Site, tuple[Guard, ...]] = {}
         """Where parameters were frozen, and under which conditions."""
+        self.thawed: dict[ObjectId, set[tuple[Site, bool]]] = {}
+        """Where gradients were asked for the parameters of a module, and whether these were frozen by then."""
         self.has_optimizer = self.is_cut = False
         """Whether an optimizer has been made; whether some part was not followed to its end, so that what is absent may
         be there."""

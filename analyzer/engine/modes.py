@@ -8,6 +8,7 @@ that paths here do not keep apart, so it is a scalar: neither.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from analyzer.engine.events import Mode
@@ -28,6 +29,8 @@ from analyzer.engine.values import (
     Value,
     const,
 )
+from analyzer.syntax import ir
+from analyzer.syntax.scope import target_names, walk
 
 if TYPE_CHECKING:
     from analyzer.engine.effects import Effects
@@ -129,6 +132,31 @@ def _wrapped(machine: Effects, ref: Ref, state: State) -> tuple[ObjectId, ...]:
     return tuple(part for part in parts if _of_part(machine, part, state) != "no")
 
 
+def is_option(machine: Machine, test: ir.Expr) -> bool:
+    """Whether a condition in the code of a module asks for an option, and not which of several layers it makes."""
+    frame = machine.frame
+    if not isinstance(frame.node, ir.FunctionDef) or not isinstance(frame.this, Ref):
+        return False
+    if machine.obj(frame.this).kind != "Module":
+        return False
+    parts = walk((ir.Evaluate(test.at, test),), into_functions=False)
+    return _counted(frame.node).isdisjoint(part.id for part in parts if isinstance(part, ir.Name))
+
+
+def either(machine: Machine, test: ir.Expr, ways: Sequence[Value]) -> None:
+    """``nn.Dropout(p) if p > 0 else nn.Identity()``: a module may have any of these."""
+    if is_option(machine, test):
+        machine.optional_layers |= {case.obj for way in ways for case in way.cases if isinstance(case, Ref)}
+
+
+@lru_cache(maxsize=512)
+def _counted(function: ir.FunctionDef) -> frozenset[str]:
+    """The names that the loops of a function give their items, and those that it counts with."""
+    nodes = tuple(walk(function.body, into_functions=False))
+    targets = [node.target for node in nodes if isinstance(node, (ir.For, ir.Augment))]
+    return frozenset(name for target in targets for name in target_names(target))
+
+
 def called(machine: Machine, part: ObjectId) -> str:
     """What a part that minds the mode is called: its class, or who reads ``self.training``."""
     obj = machine.objects[part]
@@ -144,7 +172,8 @@ def _of_part(machine: Effects, part: ObjectId, state: State) -> Tri:
     if obj.kind in CONTAINERS:
         return "no"
     if obj.name:
-        return _of_library(machine, obj.name, obj.arguments)
+        answer = _of_library(machine, obj.name, obj.arguments)
+        return "maybe" if answer == "yes" and part in machine.optional_layers else answer
     if obj.cls is None:
         return "maybe"
     is_open = any(not _is_read(machine, base) for base in obj.cls.bases)

@@ -147,6 +147,8 @@ class Rows(Effects):
             "row", at, row.returns, f"`{noun}` is created here", name=name, modules=modules,
             arguments=given, born=row.born,
         )  # fmt: skip
+        if any(guard.is_option and guard.taken for guard in self.guards):
+            self.optional_layers.add(ref.obj)
         if row.effect != "copy":
             self.empty(ref, state)
         elif args.positional:

@@ -40,7 +40,27 @@ def trained(node: ir.FunctionDef) -> frozenset[str]:
             losses += given or [each.callee.value]
         elif isinstance(each, ir.Return) and each.value is not None and is_hook:
             losses.append(each.value)
-    return frozenset(_first(_calls(losses, assigned), assigned))
+    calls = tuple(_calls(losses, assigned))
+    if not functional(node).isdisjoint(dotted(call.callee) or "" for call in calls):
+        return frozenset()  # it trains no module: what gives the first state, or the parameters, is none either
+    return frozenset(_first(calls, assigned))
+
+
+@lru_cache(maxsize=2048)
+def functional(node: ir.FunctionDef) -> frozenset[str]:
+    """What is called with the parameters, of which the function reads the gradients one by one: a plain function
+    (``rnn(x, state, params)``; ``for p in params: p.grad.zero_()``). A module has its own. Of an input, the gradient is
+    read as it is (``x.grad.sign()``)."""
+    nodes = tuple(walk(node.body, into_functions=False))
+    goes_over = {
+        name: dotted(each.iter) for each in nodes if isinstance(each, ir.For) for name in target_names(each.target)
+    }
+    read = [each.value for each in nodes if isinstance(each, ir.Attribute) and each.attr == "grad"]
+    lists = {dotted(each.value) for each in read if isinstance(each, ir.Subscript)}
+    lists |= {goes_over.get(each.id) for each in read if isinstance(each, ir.Name)}
+    calls = (each for each in nodes if isinstance(each, ir.Call))
+    given = ((dotted(call.callee), dotted(arg.value)) for call in calls for arg in call.args)
+    return frozenset(name for name, what in given if name and what and what in lists)
 
 
 @lru_cache(maxsize=2048)

@@ -70,8 +70,9 @@ class GraphRetention(Rule):
 
     ## When it stays quiet
     When a later backward pass goes through what was kept or through another output of the same forward pass, when the
-    container is filled and emptied within one forward pass, one iteration or one rollout, when the next iteration puts
-    another item in its place, when no graph is recorded, and for numbers, sizes, metrics and detached tensors.
+    container is filled and emptied within one forward pass, one iteration or one rollout, when it gets one item of each
+    network (``self.critics[agent]``), when the next iteration puts another item in its place, when no graph is
+    recorded, and for numbers, sizes, metrics and detached tensors.
 
     An error is what was seen whole: a network runs over data or between training steps, and no backward pass frees it.
     Where a convention bridges a gap (an argument gives batches, a criterion is one) it is a warning. It is a note where

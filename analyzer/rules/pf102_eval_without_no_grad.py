@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import islice
 from typing import NamedTuple
 
 from analyzer.engine.data_events import Restored
@@ -19,12 +20,15 @@ from analyzer.fixes.no_grad import without_gradients
 from analyzer.rules.base import Report, Rule
 from analyzer.rules.entered import is_entered_under, is_given_volatile, is_never_named, is_volatile
 from analyzer.syntax import ir
-from analyzer.syntax.scope import dotted, of_type, walk
+from analyzer.syntax.scope import dotted, of_type, target_names, walk
 
 _VOLATILE = re.compile(rb"\bvolatile\s*=")
 _GRADIENTS = frozenset({"grad", "backward", "enable_grad", "requires_grad_", "jacobian", "hessian", "jacrev", "vjp"})
 _HANDFUL = 32
 """Passes that nobody waits for, and whose graphs fit where those of training do."""
+_DIFFERENTIATES = re.compile(rb"autograd\.grad\(|enable_grad\(")
+_MAX_FILES = 16
+_MOVES = frozenset({"to", "cuda", "long", "float", "cpu"})
 _LOSS_DATA = re.compile(rb"loss\w*\.data\[0\]")
 
 
@@ -59,8 +63,10 @@ class EvalWithoutNoGrad(Rule):
     pass uses the graph or may use it: adversarial examples, saliency, fine-tuning with frozen statistics, losses that
     are returned or handed to code that was not read. One pass in no loop (a prediction for one input) is a note: its
     graph lives as long as its result. So is a loop in a function that nothing in a tree of several files names, one in
-    which an agent acts (``state, reward, done, _ = env.step(action)``), one that detaches the output where it is
-    made, and one that counts to a handful of samples.
+    which an agent acts (``state, reward, done, _ = env.step(action)``), one that detaches the output where it is made,
+    one that counts to a handful of samples, one in a cell of a notebook that runs one row of numbers at a time
+    (``tower(torch.tensor([index]))``), and one of a model that a configuration names, where a network of the tree
+    computes gradients itself.
 
     ## Fix safety
     ``@torch.no_grad()`` above the function that evaluates, where nothing in it trains and the file imports torch. It is
@@ -179,6 +185,60 @@ def _is_weak(program: Program, case: _Case, at: Site) -> bool:
         or _is_detached(program, case)
         or _is_handful(program, case)
         or _is_old(program, at, case)
+        or _is_of_numbers(program, case)
+        or _may_differentiate(program, case.forward)
+    )
+
+
+def _is_of_numbers(program: Program, case: _Case) -> bool:
+    """Whether a cell of a notebook runs one row of numbers at a time, which it writes down as a tensor, over no loader:
+    ``tower(torch.tensor([index[name]]))``. The graph of one row is small, and it is looked at once."""
+    site, loop = case.forward.site, case.nest[-1]
+    if not site.path.endswith(".ipynb") or program.function_around(site) is not None or loop.kind == "framework":
+        return False
+    call, statement = words(program).node(site), program.statement_of(loop)
+    if any(program.objects[over].kind == "Loader" for over in loop.over) or not isinstance(call, ir.Call):
+        return False
+    given = {
+        name: node.value
+        for node in (walk(statement.body, into_functions=False) if statement is not None else ())
+        if isinstance(node, ir.Assign) and node.value is not None
+        for target in node.targets
+        for name in target_names(target)
+    }
+    inputs = [given.get(dotted(arg.value) or "", arg.value) for arg in call.args]
+    return bool(inputs) and all(_is_one_row(each) for each in inputs)
+
+
+def _is_one_row(value: ir.Expr) -> bool:
+    """``torch.tensor([x])``, ``table[torch.tensor([x])]``, ``torch.LongTensor([x]).to(device)``."""
+    while isinstance(value, ir.Call) and isinstance(value.callee, ir.Attribute) and value.callee.attr in _MOVES:
+        value = value.callee.value
+    if isinstance(value, ir.Subscript):
+        return _is_one_row(value.index)
+    first = value.args[0].value if isinstance(value, ir.Call) and value.args else None
+    is_tensor = isinstance(value, ir.Call) and (dotted(value.callee) or "").lower().endswith("tensor")
+    return is_tensor and isinstance(first, ir.Display) and len(first.items) == 1
+
+
+def _may_differentiate(program: Program, forward: Forward) -> bool:
+    """Whether the class of a model was not read (a configuration names it), and some network of the tree computes
+    gradients itself: if it is that one, it cannot run without."""
+    obj = program.objects[forward.module] if forward.module is not None else None
+    if obj is None or obj.cls is not None or obj.name or obj.born == "called":
+        return False
+    others = islice(program.project.naming("Module", "", _DIFFERENTIATES), _MAX_FILES)
+    units = (program.unit(path) for path in others)
+    return any(_holds_differentiating(unit) for unit in units if unit is not None)
+
+
+@lru_cache(maxsize=64)
+def _holds_differentiating(unit: ir.Unit) -> bool:
+    """Whether a file has a network whose methods call ``torch.autograd.grad``."""
+    return any(
+        _class_differentiates(cls)
+        for cls in of_type(unit, ir.ClassDef)
+        if any((dotted(base.value) or "").endswith("Module") for base in cls.bases)
     )
 
 

@@ -55,10 +55,12 @@ class EvalModeMissing(Rule):
     When ``eval()`` was called anywhere on the way, also by a caller, a context manager or a framework; for modules
     without dropout, batch norm or ``self.training``; for models that come in evaluation mode (``from_pretrained``);
     for passes without gradients inside a training loop (teachers, targets, pseudo-labels); where the outputs are thrown
-    away (recomputing the statistics of batch norm). A note where no layer is known that changes the results (instance
-    norm and ``if self.training`` may not), and nothing in the program calls ``train()``, where pictures are drawn of
-    what comes out, where parts of the model are switched by themselves or all of it under an option, and for a loss
-    that minds the mode behind a network that was switched.
+    away (recomputing the statistics of batch norm); for a function that is handed the parameters it computes with. A
+    note where no layer is known that changes the results (instance norm and ``if self.training`` may not, and one that
+    an option adds may not be there), and nothing calls ``train()``: of this model, if the code that trains it was read,
+    or else anywhere in the program. So it is where pictures are drawn of what comes out, where parts of the model are
+    switched by themselves or all of it under an option, and for a loss that minds the mode behind a network that was
+    switched.
 
     ## Fix safety
     Unsafe: the results of the evaluation change, which is the point, and a later training loop needs ``train()``.
@@ -176,14 +178,21 @@ def _minding(program: Program, forward: Forward) -> tuple[ObjectId, ...]:
 
 
 def _severity(timeline: Timeline, forward: Forward) -> Severity | None:
-    """A note where no layer is known whose results depend on the mode, and nothing in the program calls ``train()``
-    either: ``if self.training`` often chooses what is given back, and instance norm goes by each sample's own
-    statistics, as it was trained to."""
+    """A note where no layer is known whose results depend on the mode, and nothing calls ``train()`` either, of the
+    network that was seen to train, or else in the program: ``if self.training`` often chooses what is given back, and
+    instance norm goes by each sample's own statistics, as it was trained to."""
     program = timeline.program
     if _is_partly_asleep(timeline, forward):
         return Severity.NOTE
     is_known = any(_changes_results(program, part) for part in _minding(program, forward))
-    return None if is_known or any(event.is_eval == "no" for event in timeline.modes) else Severity.NOTE
+    return None if is_known or any(_is_minded(timeline, forward, event) for event in timeline.modes) else Severity.NOTE
+
+
+def _is_minded(timeline: Timeline, forward: Forward, event: Mode) -> bool:
+    """Whether ``train()`` says that the mode matters to a network: to this one, if the code that trains it was read."""
+    own = {forward.module, *forward.parts}
+    is_own = event.module is None or forward.module in event.modules or bool(own & event.modules)
+    return event.is_eval == "no" and (is_own or forward.module not in timeline.trained)
 
 
 def _is_partly_asleep(timeline: Timeline, forward: Forward) -> bool:

@@ -46,7 +46,9 @@ class FrozenModuleInTrainMode(Rule):
     ## When it stays quiet
     For parts without batch norm, dropout or ``self.training``, and those whose layers are not known; where anything
     puts the part, or layers that are not known, into evaluation mode; for frozen copies of what is trained that run in
-    train mode by themselves (a mean teacher); where freezing depends on an option.
+    train mode by themselves (a mean teacher); where freezing depends on an option; where gradients are asked for it
+    again, by the code that follows or by another method of the class (networks that train against each other in turn,
+    layers that are thawed after some epochs).
 
     ## Fix safety
     No automatic fix: where the mode is best held, in the loop or in the model, is the author's choice.
@@ -76,7 +78,7 @@ class FrozenModuleInTrainMode(Rule):
             is_whole = switch.module == event.module
             if (is_whole and not optimized & event.parts) or _is_held(program, switches, event):
                 continue
-            if _takes_turns(program, event.freeze.site):
+            if _takes_turns(program, event.freeze.site) or _is_thawed(program, event):
                 continue
             is_average = _keeps_average(program, event) and not _came_with_weights(program, event.module)
             if event.parts & program.followers or is_average:
@@ -126,6 +128,24 @@ def _takes_turns(program: Program, freeze: Site) -> bool:
         if "backward" in calls and any(getattr(part, "at", None) == freeze.at for part in inside):
             return True
     return False
+
+
+def _is_thawed(program: Program, event: FrozenInTrain) -> bool:
+    """Whether what is frozen is trained again: gradients are asked for it afterwards, or by another method of the class
+    that freezes it (``train_generator`` and ``train_discriminator``), whose order the callers know."""
+    for site, was_frozen in program.thawed.get(event.module, ()):
+        if was_frozen or _are_methods_of_one(program, site, event.freeze.site):
+            return True
+    return False
+
+
+def _are_methods_of_one(program: Program, one: Site, other: Site) -> bool:
+    """Whether two places stand in different methods of one class, of which none is the constructor."""
+    mine, theirs = program.function_around(one), program.function_around(other)
+    if mine is None or theirs is None or mine is theirs or "__init__" in {mine.name, theirs.name}:
+        return False
+    cls = program.class_around(Site(one.path, mine.at))
+    return bool(cls) and one.path == other.path and cls == program.class_around(Site(other.path, theirs.at))
 
 
 def _asked(body: ir.Block) -> Iterator[tuple[str, frozenset[int], bool]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from analyzer.engine.events import Backward, Forward, Loop, Step, Store
 from analyzer.engine.program import Program
@@ -60,10 +61,44 @@ def _gone_over(iterable: ir.Expr) -> set[str]:
 
 
 def is_over_models(program: Program, carrier: Tensor | Unknown, loops: tuple[Loop, ...]) -> bool:
-    """Whether the loops go over the models that are called, an ensemble: as many outputs as there are models."""
-    calls = [words(program).node(event.site) for event in program.of(Forward) if event.root in carrier.roots]
-    called = {(dotted(call.callee) or "").partition(".")[0] for call in calls if isinstance(call, ir.Call)}
-    return bool(calls) and all(called & _drawn_names(program, loop) for loop in loops)
+    """Whether the loops go over the models that are called, an ensemble: as many outputs as there are models. Each may
+    be one item of a list: ``self.critics[agent](x)``."""
+    sites = [event.site for event in program.of(Forward) if event.root in carrier.roots]
+    called = {name for site in sites for name in _chosen_by(program, site)}
+    return bool(sites) and all(called & _drawn_names(program, loop) for loop in loops)
+
+
+def _chosen_by(program: Program, site: Site) -> set[str]:
+    """The names that say which model a call is of: ``model`` of ``model.encode(x)``, ``i`` of ``self.models[i](x)``,
+    also where a name was given to it before."""
+    call = words(program).node(site)
+    callee = call.callee if isinstance(call, ir.Call) else None
+    found = set[str]()
+    if isinstance(callee, ir.Name):
+        assigns = [node for node in _statements(program, site) if isinstance(node, ir.Assign)]
+        given = (value for node in assigns for to, value in _pairs(node) if dotted(to) == callee.id)
+        found = {name for value in given if isinstance(value, ir.Subscript) for name in _indices(value)}
+    return found | _indices(callee)
+
+
+def _pairs(node: ir.Assign) -> Iterator[tuple[ir.Expr, ir.Expr]]:
+    """``x = value``, and one by one ``x, y = one, other``."""
+    for target in node.targets if node.value is not None else ():
+        assert node.value is not None
+        if isinstance(target, ir.Display) and isinstance(node.value, ir.Display):
+            yield from zip(target.items, node.value.items, strict=False)
+        else:
+            yield target, node.value
+
+
+def _indices(node: ir.Expr | None) -> set[str]:
+    """The names in the indices of a chain of attributes and items, and the one that it begins with."""
+    found = set[str]()
+    while isinstance(node, (ir.Attribute, ir.Subscript)):
+        if isinstance(node, ir.Subscript) and isinstance(node.index, ir.Name):  # not `nets[step % 2]`
+            found.add(node.index.id)
+        node = node.value
+    return found | {node.id} if isinstance(node, ir.Name) else found
 
 
 def _drawn_names(program: Program, loop: Loop) -> set[str]:

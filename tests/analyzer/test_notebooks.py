@@ -323,3 +323,31 @@ for step in range(10):
 def test_a_handful_drawn_in_a_cell_is_to_look_at(before: str, index: str, is_found: bool) -> None:
     found = report(notebook([code(SEEDED.format(before=before, index=index))])).findings
     assert ("PF206" in {item.rule for item in found}) is is_found
+
+
+TOWER = """import torch
+from torch import nn
+tower = nn.Sequential(nn.Linear(8, 4), nn.Tanh())
+tower.load_state_dict(torch.load("tower.pt"))
+tower.eval()
+table = nn.Embedding(10, 8).weight
+loader = torch.utils.data.DataLoader(load())
+kept = {{}}
+for name in {over}:
+    row = {row}
+    kept[name] = tower(row).tolist()"""
+
+
+@pytest.mark.parametrize(
+    ("over", "row", "severity"),
+    [
+        ("names", "table[torch.tensor([index[name]])]", "note"),
+        ("names", "torch.FloatTensor([context[name]]).to('cpu')", "note"),
+        ("names", "torch.tensor(context[name])", "warning"),
+        ("names", "torch.stack([context[name]])", "warning"),
+        ("loader", "torch.tensor([name])", "warning"),
+    ],
+)
+def test_one_row_of_numbers_at_a_time_in_a_cell_is_a_note(over: str, row: str, severity: str) -> None:
+    found = report(notebook([code(TOWER.format(over=over, row=row))])).findings
+    assert [item.severity.value for item in found if item.rule == "PF102"] == [severity]
