@@ -234,7 +234,9 @@ class Control(Assignments):
             managers += [case for case in value.cases if isinstance(case, Ref) and self.obj(case).cls is not None]
             if target is not None:
                 self.assign(target, entered, state, context.at)
-        mark = len(self.frame.returns)
+        frame = self.frame
+        mark, jumps = len(frame.returns), [each[-1] for each in (frame.breaks, frame.continues) if each]
+        marks = [len(each) for each in jumps]
         guards, self.guards = self.guards, (*self.guards, *accumulating)
         end = self.run(node.body, state)
         self.guards = guards
@@ -243,7 +245,8 @@ class Control(Assignments):
                 end.set(place, held)
             for manager in managers:
                 self.leave(manager, node.at, end)
-        for out in (*([end] if end else []), *(s for _, s in self.frame.returns[mark:])):
+        left = [out for each, known in zip(jumps, marks, strict=True) for out in each[known:]]
+        for out in (*([end] if end else []), *(s for _, s in frame.returns[mark:]), *left):
             out.set(GRAD_OFF, before or FALSE)
         return end
 
