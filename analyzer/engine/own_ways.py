@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from analyzer.engine.values import Class
+from analyzer.engine.values import Class, External
 from analyzer.syntax import ir
 from analyzer.syntax.scope import dotted, walk
 
@@ -14,6 +14,8 @@ _CHILDREN = frozenset(["named_children", "children", "named_modules"])
 _REGISTERS = frozenset(["add_module", "register_module", "register_parameter", "register_buffer", "setattr"])
 _HOLDERS = frozenset(["ModuleList", "ModuleDict", "Sequential", "ParameterList", "ParameterDict"])
 _HANDS_OUT = frozenset(["parameters", "named_parameters", "state_dict", "_apply", "to", "cuda", "modules", "children"])
+_PLAIN_BASES = frozenset(["torch.nn.Module", "torch.nn.modules.loss._Loss", "object", "abc.ABC"])
+_WEIGHTS = frozenset(["Parameter", "register_parameter", "add_module", "register_module", "setattr", "getattr"])
 _PLACES = frozenset(["to", "cuda", "type_as", "npu", "xpu"])
 _TYPES = frozenset(["dtype", "half", "double", "bfloat16", "long", "int", "type", "to"])
 _SAME = frozenset(["requires_grad_", "contiguous"])
@@ -25,6 +27,37 @@ def methods(cls: Class) -> Iterator[ir.FunctionDef]:
     for node in cls.node.body:
         if isinstance(node, ir.FunctionDef):
             yield node
+
+
+def uses_layers(cls: Class) -> bool:
+    """Whether a module may have weights: a base is not known, it calls something that it keeps, or makes a parameter. A
+    loss written as a module, which only computes, does not."""
+    owners = list(_lineage(cls))
+    bases = [base for owner in owners for base in owner.bases if not isinstance(base, Class)]
+    if not all(isinstance(base, External) and base.name in _PLAIN_BASES for base in bases):
+        return True
+    own = {method.name for owner in owners for method in methods(owner)}
+    for method in (each for owner in owners for each in methods(owner)):
+        this = method.params[0].name if method.params else ""
+        for node in walk(method.body, into_functions=True):
+            if not isinstance(node, ir.Call):
+                continue
+            name = dotted(node.callee) or ""
+            first, _, rest = name.partition(".")
+            if name.rpartition(".")[2] in _WEIGHTS or (first == this and rest not in own):
+                return True
+            if not name and _is_of_own(node.callee, this):
+                return True
+    return False
+
+
+def _is_of_own(node: ir.Expr, this: str) -> bool:
+    """``self.layers[i]``, and what is called on it."""
+    while isinstance(node, (ir.Attribute, ir.Subscript, ir.Call)):
+        if isinstance(node, ir.Attribute) and isinstance(node.value, ir.Name):
+            return node.value.id == this
+        node = node.callee if isinstance(node, ir.Call) else node.value
+    return False
 
 
 def looks_after(cls: Class, name: str) -> bool:

@@ -12,6 +12,7 @@ from analyzer.engine.events import Backward, Clear, Escape, Event, Forward, Loop
 from analyzer.engine.hooks import framework_of, is_manual, loops_around, updates
 from analyzer.engine.interpret import Interpreter
 from analyzer.engine.machine import Frame, OutOfBudget
+from analyzer.engine.own_ways import uses_layers
 from analyzer.engine.registration import note_unregistered
 from analyzer.engine.sources import Sources
 from analyzer.engine.state import GRAD_OFF, TRUE, Base, State
@@ -327,7 +328,10 @@ class Program(Interpreter):
         """Whether the module of a forward is more than a loss or a layer without parameters."""
         if forward.module is None:
             return False
-        row = self.knowledge.row(self.objects[forward.module].name)
+        obj = self.objects[forward.module]
+        row = self.knowledge.row(obj.name)
+        if obj.cls is not None and not uses_layers(obj.cls):
+            return False
         return row is None or (row.graph == "parameters" or row.effect == "sequential")
 
     def function_around(self, site: Site) -> ir.FunctionDef | None:

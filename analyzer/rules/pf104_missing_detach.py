@@ -201,6 +201,8 @@ def _check_targets(
             forward = next(iter(forwards.get(site, ())), None)
             if forward is None or any(_is_constant(each) for each in forwards[site]):
                 continue
+            if not program.has_parameters(forward):  # a module that computes a loss is no critic
+                continue
             assert backward is not None
             report(
                 forward.site,

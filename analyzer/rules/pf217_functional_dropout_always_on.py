@@ -106,7 +106,7 @@ def _is_off_by_default(program: Program, event: Dropped) -> bool:
     for cls in (each for each in of_type(unit, ir.ClassDef) if _stands_in(each, event.site)):
         for init in (each for each in cls.body if isinstance(each, ir.FunctionDef) and each.name == "__init__"):
             off = {param.name for param in init.params if _is_zero(param.default)} & _kept_from(init, field)
-            if off and not any(_gives(call, cls.name, init, off) for call in makers):
+            if off and not any(_gives(unit, call, cls.name, init, off) for call in makers):
                 return True
     return False
 
@@ -128,13 +128,24 @@ def _is_zero(node: ir.Expr | None) -> bool:
     return isinstance(node, ir.Constant) and isinstance(node.value, (int, float)) and not node.value
 
 
-def _gives(call: ir.Call, cls: str, init: ir.FunctionDef, wanted: set[str]) -> bool:
-    """Whether a call that makes such a module, or one of a class above it, gives the rate."""
-    if (dotted(call.callee) or "").rpartition(".")[2] != cls:
-        return any(arg.keyword in wanted and not _is_zero(arg.value) for arg in call.args)
+def _gives(unit: ir.Unit, call: ir.Call, cls: str, init: ir.FunctionDef, wanted: set[str]) -> bool:
+    """Whether a call that makes such a module, or one of a class above it, gives the rate: not where it hands on an
+    argument that is zero by default as well."""
     params = [param.name for param in init.params[1:]]
-    places = [arg.keyword or params[index] for index, arg in enumerate(call.args) if arg.keyword or index < len(params)]
-    return any(place in wanted and not _is_zero(arg.value) for place, arg in zip(places, call.args, strict=False))
+    is_named = (dotted(call.callee) or "").rpartition(".")[2] == cls
+    for index, arg in enumerate(call.args):
+        place = arg.keyword or (params[index] if is_named and index < len(params) else "")
+        if place in wanted and not _is_zero(arg.value) and not _is_handed_on(unit, call, arg.value):
+            return True
+    return False
+
+
+def _is_handed_on(unit: ir.Unit, call: ir.Call, value: ir.Expr) -> bool:
+    if not isinstance(value, ir.Name):
+        return False
+    around = [each for each in of_type(unit, ir.FunctionDef) if each.at <= call.at <= each.last]
+    params = [param for each in around[-1:] for param in each.params if param.name == value.id]
+    return any(_is_zero(param.default) for param in params)
 
 
 def _only_trains(program: Program, event: Dropped, function: ir.FunctionDef) -> bool:
