@@ -184,8 +184,11 @@ class Containers(Operations):
         """The loop that iterating over a value makes; `kind` says whether the elements can be batches of data."""
         kinds = {self.loop_kind(case) for case in iterable.cases}
         kind: Any = "data" if "data" in kinds else "range" if "range" in kinds else "other"
-        if kind == "other" and any(self.holds_samples(obj, state) for obj in drawn_from(iterable)):
-            kind = "data"
+        if kind == "other":
+            drawn = drawn_from(iterable)
+            is_counting = bool(drawn) and all(self.holds_range(obj, state) for obj in drawn)
+            kind = "range" if is_counting else kind
+            kind = "data" if any(self.holds_samples(obj, state) for obj in drawn) else kind
         note = "the loop iterates over this"
         is_guess = any(isinstance(case, (Unknown, Method)) for case in iterable.cases)
         trace = start(self.site(at), note, Gap.CONVENTION) if is_guess else iterable.trace or start(self.site(at), note)
@@ -217,6 +220,13 @@ class Containers(Operations):
             return False
         return any(
             isinstance(event, Loss) and any(case == given for given in event.input.cases) for event in self.events
+        )
+
+    def holds_range(self, obj: ObjectId, state: State) -> bool:
+        """``list(range(n))``."""
+        held = [value for name, value in state.fields(obj) if name[:1] == "["]
+        return bool(held) and all(
+            isinstance(case, Scalar) and case.kind == "range" for each in held for case in each.cases
         )
 
     def holds_samples(self, obj: ObjectId, state: State) -> bool:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from analyzer.engine.counts import same_count
-from analyzer.engine.events import Step
+from analyzer.engine.events import Backward, Step
 from analyzer.engine.machine import Obj
 from analyzer.engine.operations import LENGTHS
 from analyzer.engine.optim_events import SchedulerStep
@@ -167,6 +167,7 @@ def _known(schedules: list[SchedulerStep]) -> list[SchedulerStep]:
 def _too_often(program: Program, report: Report, event: SchedulerStep, steps: list[Step]) -> None:
     """Stepped with every batch, built for epochs."""
     beside = [step for step in steps if in_one_iteration(program, step, event) and not exclude(step, event)]
+    beside = [step for step in beside if not _is_trained_inside(program, step, event)]
     if not beside or event.given is not None or all(extra_guards(event, step) for step in beside):
         return
     if nest_of(event)[-1:] and nest_of(event)[-1].kind == "range" and len(nest_of(event)) == 1:
@@ -181,6 +182,15 @@ def _too_often(program: Program, report: Report, event: SchedulerStep, steps: li
             gaps=gaps,
         )
         return
+
+
+def _is_trained_inside(program: Program, step: Step, event: SchedulerStep) -> bool:
+    """Whether a loop that the scheduler is not in goes through backward passes and steps: whatever it runs over, it
+    does so several times for one step of the scheduler."""
+    inner = [loop.key for loop in step.loops]
+    outer = [loop.key for loop in event.loops]
+    is_inside = len(inner) > len(outer) and inner[: len(outer)] == outer
+    return is_inside and any([loop.key for loop in each.loops] == inner for each in program.of(Backward))
 
 
 def _epochs(program: Program, made: Obj, event: SchedulerStep) -> Iterator[tuple[str, list[Gap]]]:
