@@ -307,10 +307,19 @@ def _counted(value: ir.Expr) -> int | None:
     return bound.value if isinstance(bound, ir.Constant) and isinstance(bound.value, int) else None
 
 
+def _is_cut(program: Program, forward: Forward) -> bool:
+    """Whether a function that hands something back was too large to be followed to its end: what becomes of a pass in
+    it was not seen."""
+    function = program.function_around(forward.site)
+    if function is None or function.name not in program.too_large:
+        return False
+    return any(isinstance(node, ir.Return) and node.value is not None for node in walk(function.body, False))
+
+
 def _evidence(program: Program, forward: Forward, nest: tuple[Loop, ...]) -> _Evidence | None:
     """What says that a forward is evaluation: its mode, or a loop over data that throws every graph away."""
     lost = _loses(program, forward)
-    if is_entered_under(program, forward.calls) or _differentiates(program, forward):
+    if is_entered_under(program, forward.calls) or _differentiates(program, forward) or _is_cut(program, forward):
         return None
     if program.is_called_without_grad(forward):
         lost = Gap.UNSEEN

@@ -47,6 +47,11 @@ _KEEPERS = frozenset(["Accelerator"])
 order (accelerate `prepare_data_loader`; lightning.fabric `_get_distributed_sampler`)."""
 
 
+_EVALUATES = re.compile(r"(?<![a-z])(?:val|valid|validation|test|eval|evaluation|predict|infer|dev)(?![a-z])")
+    r"(?<![a-z])(?:val|valid|validation|test|eval|evaluation|predict|prediction|infer|dev)(?![a-z])"
+)
+
+
 class TrainingDataNotShuffled(Rule):
     """The training data comes in the same order in every epoch.
 
@@ -160,6 +165,8 @@ def _report_ignored(program: Program, report: Report, known: Loading) -> frozens
         taken = _ignored(program, made) if is_plain and made.site not in told else None
         if taken is None or dataset_kind(program, made.argument("dataset")) == "iterable":
             continue
+        if known.is_evaluated(made) or _is_for_evaluation(program, made):
+            continue
         told.add(made.site)
         report(
             made.site,
@@ -169,6 +176,13 @@ def _report_ignored(program: Program, report: Report, known: Loading) -> frozens
             gaps=[Gap.CONVENTION],
         )
     return frozenset(told)
+
+
+def _is_for_evaluation(program: Program, made: LoaderMade) -> bool:
+    """Whether the names say that nothing trains on a loader. They only ever hush."""
+    function = program.function_around(made.site)
+    data = next((words(program).of(Site(made.site.path, at)) for name, at in made.nodes if name == "dataset"), "")
+    return bool(_EVALUATES.search(f"{function.name if function is not None else ''} {data}"))
 
 
 def _ignored(program: Program, made: LoaderMade) -> Site | None:
