@@ -35,9 +35,11 @@ from analyzer.syntax.scope import target_names, walk
 if TYPE_CHECKING:
     from analyzer.engine.effects import Effects
     from analyzer.engine.machine import Machine
+    from analyzer.knowledge.schema import Row
 
 FLAG = "is eval"
 _TRI: dict[bool | None, Tri] = {True: "yes", False: "no", None: "maybe"}
+_RECURRENT = frozenset({"torch.nn.RNN", "torch.nn.LSTM", "torch.nn.GRU"})
 _RATES = ("dropout", "drop_rate", "drop_path_rate", "track_running_stats")
 
 
@@ -173,7 +175,8 @@ def _of_part(machine: Effects, part: ObjectId, state: State) -> Tri:
         return "no"
     if obj.name:
         answer = _of_library(machine, obj.name, obj.arguments)
-        return "maybe" if answer == "yes" and part in machine.optional_layers else answer
+        is_optional = part in machine.optional_layers and not _is_on_by_default(machine, obj.name, obj.arguments)
+        return "maybe" if answer == "yes" and is_optional else answer
     if obj.cls is None:
         return "maybe"
     is_open = any(not _is_read(machine, base) for base in obj.cls.bases)
@@ -188,11 +191,35 @@ def _of_library(machine: Machine, name: str, arguments: tuple[tuple[str, Value],
         return "maybe"
     if any(key == "momentum" and isinstance(value, Const) and value.value == 1 for key, value in arguments):
         return "no"  # its statistics are those of the last batch: it is meant to use those of the batch it gets
-    rates = {*_RATES, "0", "p"} if row.modes == "rate" else _RATES
-    given = [_may_be_off(value) for key, value in arguments if key in rates]
-    if "no" in given or row.modes == "dependent" or (row.modes == "rate" and not given):
+    if _is_single(name, arguments):
+        return "no"
+    given = [_may_be_off(value) for value in _rates(row, arguments)]
+    is_all = given and name.startswith("torch.nn.")  # what a whole network is told may be of one of its kinds of layers
+    if "no" in given or (row.modes == "dependent" and not is_all) or (row.modes == "rate" and not given):
         return "yes"
     return "maybe" if "maybe" in given else "no"
+
+
+def _rates(row: Row, arguments: tuple[tuple[str, Value], ...]) -> list[Value]:
+    """What a layer is told of how much it drops, and whether it keeps statistics."""
+    rates = {*_RATES, "0", "p"} if row.modes == "rate" else _RATES
+    return [value for key, value in arguments if key in rates]
+
+
+def _is_on_by_default(machine: Machine, name: str, arguments: tuple[tuple[str, Value], ...]) -> bool:
+    """Whether an option that is no zero by default gives the rate of a layer, and so, most likely, the condition that it
+    is made under."""
+    row = machine.knowledge.row(name)
+    rates = _rates(row, arguments) if row is not None else []
+    return any(isinstance(value, Scalar) and not value.is_off for value in rates)
+
+
+def _is_single(name: str, arguments: tuple[tuple[str, Value], ...]) -> bool:
+    """Whether a recurrent network has one layer, whatever its rate: it drops out between layers."""
+    given = dict(arguments)
+    layers = given.get("num_layers", given.get("2"))
+    is_one = layers is None or (isinstance(layers, Const) and layers.value == 1)
+    return name in _RECURRENT and is_one and "**" not in given
 
 
 def _may_be_off(rate: Value) -> Tri:

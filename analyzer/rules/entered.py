@@ -14,6 +14,7 @@ from analyzer.syntax import ir
 from analyzer.syntax.scope import dotted, of_type, walk
 
 _BACKWARD = re.compile(rb"backward|autograd\.grad")
+LOSS_DATA = re.compile(rb"loss\w*\.data\[0\]")
 _OFF = re.compile(r"no_grad|inference_mode")
 
 
@@ -86,6 +87,14 @@ def is_differentiated_elsewhere(program: Program, store: Store) -> bool:
 def _runs_backward_with(function: ir.FunctionDef, name: str) -> bool:
     named = {part.attr for part in walk(function.body, into_functions=True) if isinstance(part, ir.Attribute)}
     return name in named and bool(named & {"backward", "grad", "manual_backward"})
+
+
+def is_for_old_torch(program: Program, path: str) -> bool:
+    """Whether a file, or one that imports it, reads ``loss.data[0]``: it only runs on a PyTorch before 0.5."""
+    if LOSS_DATA.search(program.project.read(path) or b"") is not None:
+        return True
+    others = program.project.naming("data", path, LOSS_DATA)
+    return any(program.project.imports(other, path) for other in others)
 
 
 def is_volatile(program: Program, site: Site) -> bool:

@@ -18,7 +18,7 @@ from analyzer.engine.words import words
 from analyzer.findings import Severity
 from analyzer.fixes.no_grad import without_gradients
 from analyzer.rules.base import Report, Rule
-from analyzer.rules.entered import is_entered_under, is_given_volatile, is_never_named, is_volatile
+from analyzer.rules.entered import LOSS_DATA, is_entered_under, is_given_volatile, is_never_named, is_volatile
 from analyzer.syntax import ir
 from analyzer.syntax.scope import dotted, of_type, target_names, walk
 
@@ -29,7 +29,6 @@ _HANDFUL = 32
 _DIFFERENTIATES = re.compile(rb"autograd\.grad\(|enable_grad\(")
 _MAX_FILES = 16
 _MOVES = frozenset({"to", "cuda", "long", "float", "cpu"})
-_LOSS_DATA = re.compile(rb"loss\w*\.data\[0\]")
 
 
 class EvalWithoutNoGrad(Rule):
@@ -438,9 +437,9 @@ def _is_old(program: Program, at: Site, case: _Case) -> bool:
     if is_given_volatile(program, (at, case.forward.site, *case.forward.calls)):
         return True
     source = program.project.read(at.path) or b""
-    if _LOSS_DATA.search(source) is not None:
+    if LOSS_DATA.search(source) is not None:
         return _VOLATILE.search(source) is not None or b"torchtext" in source
-    return _VOLATILE.search(source) is not None and any(program.project.naming("data", "", _LOSS_DATA))
+    return _VOLATILE.search(source) is not None and any(program.project.naming("data", "", LOSS_DATA))
 
 
 def _message(text: str, is_eval: bool, more: list[str]) -> str:

@@ -23,6 +23,9 @@ from analyzer.syntax.scope import dotted, nodes_around, walk
 _PICKS = {"sample": 1, "choice": 1, "choices": 1, "randint": 2, "randrange": 2}
 """Draws of a few things, and how many arguments come before how many."""
 _FEW = 32
+_DISTRIBUTIONS = frozenset({
+    "normal", "uniform", "rand", "randn", "random", "standard_normal", "multivariate_normal", "gauss", "random_sample",
+})  # fmt: skip
 _FILE_WORDS = re.compile(r"\bexists\b|\bis_file\b|\bisfile\b")
 _CLOCK = frozenset({"time.time", "time.time_ns", "time", "datetime.now", "datetime.datetime.now"})
 _PUTS_BACK = ("set_state", "setstate", "set_rng_state")
@@ -62,9 +65,9 @@ class PartialSeeding(Rule):
     It is a warning where the text shows the whole of it: what the file runs when it is started seeds, trains, and
     draws. It is a note where one of the three was not seen to be reached from there (a program that trains nothing, a
     function that only others call, a draw that no call leads to), where NumPy or ``random`` alone is seeded for data
-    that is drawn right there, where the seed itself is drawn anew in each run, and where the run has drawn from the
-    same generator before it. Where nothing at all is seeded, a training script gets a note, unless it trains several
-    times to report how much the results vary.
+    that is drawn right there, where cells of a notebook make up data with what is not seeded, where the seed itself is
+    drawn anew in each run, and where the run has drawn from the same generator before it. Where nothing at all is
+    seeded, a training script gets a note, unless it trains several times to report how much the results vary.
 
     ## Fix safety
     No automatic fix: where the seed belongs is the author's choice.
@@ -129,8 +132,23 @@ def _report(program: Program, report: Report, found: Randomness, stream: str, tr
         f"{STREAMS[stream]}: runs {{will differ}}. Call `{_SEED[stream]}` as well.",
         because=[start(first, "some generators are seeded here"), draw],
         gaps=[Gap.UNSEEN if found.is_uncertain or _are_for_one_draw(program, seeded) else Gap.CONVENTION],
-        severity=Severity.NOTE if whole is None or _is_beside(program, seeded) or is_fresh else None,
+        severity=Severity.NOTE
+        if whole is None or _is_beside(program, seeded) or is_fresh or _are_made_up(program, sites)
+        else None,
     )
+
+
+def _are_made_up(program: Program, sites: list[Site]) -> bool:
+    """Whether all that is drawn without a seed are numbers of a distribution, in cells of a notebook outside of
+    functions and loops: made-up data of a tutorial, of which other numbers teach the same."""
+    looped = {event.site for event in program.of(Drawn) if event.loops}
+    return bool(sites) and all(_is_made_up(program, site) and site not in looped for site in sites)
+
+
+def _is_made_up(program: Program, site: Site) -> bool:
+    node = words(program).node(site)
+    name = (dotted(node.callee) or "").rpartition(".")[2] if isinstance(node, ir.Call) else ""
+    return site.path.endswith(".ipynb") and program.function_around(site) is None and name in _DISTRIBUTIONS
 
 
 def _drawn_names(program: Program, found: Randomness, near: Site) -> set[str]:

@@ -19,6 +19,8 @@ from analyzer.rules.modes import Timeline, before_loop, chain, over_batches, rep
 from analyzer.syntax import ir
 from analyzer.syntax.scope import dotted, walk
 
+_DROPPING = frozenset({"RNN", "LSTM", "GRU", "MultiheadAttention"})
+"""Layers that drop out inside, at a rate that they are given."""
 _EVAL_WORDS = re.compile(rb"\.eval\(|\.train\(\s*(?:mode\s*=\s*)?False")
 
 
@@ -53,7 +55,8 @@ class EvalModeMissing(Rule):
 
     ## When it stays quiet
     When ``eval()`` was called anywhere on the way, also by a caller, a context manager or a framework; for modules
-    without dropout, batch norm or ``self.training``; for models that come in evaluation mode (``from_pretrained``);
+    without dropout, batch norm or ``self.training`` (a recurrent network of one layer drops nothing, whatever its rate,
+    and a batch norm without running statistics goes by the batch in either mode); for models that come in evaluation mode (``from_pretrained``);
     for passes without gradients inside a training loop (teachers, targets, pseudo-labels); where the outputs are thrown
     away (recomputing the statistics of batch norm); for a function that is handed the parameters it computes with. A
     note where no layer is known that changes the results (instance norm and ``if self.training`` may not, and one that
@@ -231,7 +234,7 @@ def _effect(program: Program, forward: Forward) -> str:
     for layer in (called(program, part) for part in _minding(program, forward)):
         if "Norm" in layer:
             said.append(f"`{layer}` uses these batches' statistics and keeps them")
-        elif "Drop" in layer:
+        elif "Drop" in layer or layer in _DROPPING or layer.startswith("Transformer"):
             said.append(f"`{layer}` goes on dropping")
         else:
             said.append(f"`{layer}` does what it does in training")

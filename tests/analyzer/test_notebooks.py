@@ -351,3 +351,30 @@ for name in {over}:
 def test_one_row_of_numbers_at_a_time_in_a_cell_is_a_note(over: str, row: str, severity: str) -> None:
     found = report(notebook([code(TOWER.format(over=over, row=row))])).findings
     assert [item.severity.value for item in found if item.rule == "PF102"] == [severity]
+
+
+MADE_UP = """import numpy as np, torch
+torch.manual_seed(1)
+features = {data}
+net = torch.nn.Linear(2, 1)
+opt = torch.optim.SGD(net.parameters(), lr=0.1)
+loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(features), batch_size=10, shuffle=True)
+for epoch in range(3):
+    for (x,) in loader:
+        opt.zero_grad()
+        loss = net({x}).mean()
+        loss.backward()
+        opt.step()"""
+
+
+@pytest.mark.parametrize(
+    ("data", "x", "severity"),
+    [
+        ("torch.tensor(np.random.normal(0, 1, (1000, 2)))", "x", "note"),
+        ("torch.tensor(load()[np.random.permutation(1000)])", "x", "warning"),
+        ("torch.tensor(load())", "x + torch.tensor(np.random.normal(0, 1, (10, 2)))", "warning"),
+    ],
+)
+def test_made_up_data_of_a_tutorial_is_a_note(data: str, x: str, severity: str) -> None:
+    found = report(notebook([code(MADE_UP.format(data=data, x=x))])).findings
+    assert [item.severity.value for item in found if item.rule == "PF206"] == [severity]
