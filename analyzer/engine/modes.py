@@ -207,8 +207,8 @@ def _rates(row: Row, arguments: tuple[tuple[str, Value], ...]) -> list[Value]:
 
 
 def _is_on_by_default(machine: Machine, name: str, arguments: tuple[tuple[str, Value], ...]) -> bool:
-    """Whether an option that is no zero by default gives the rate of a layer, and so, most likely, the condition that it
-    is made under."""
+    """Whether an option that is no zero by default gives the rate of a layer and so, most likely, the condition that
+    it is made under."""
     row = machine.knowledge.row(name)
     rates = _rates(row, arguments) if row is not None else []
     return any(isinstance(value, Scalar) and not value.is_off for value in rates)

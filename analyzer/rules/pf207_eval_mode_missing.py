@@ -56,14 +56,14 @@ class EvalModeMissing(Rule):
     ## When it stays quiet
     When ``eval()`` was called anywhere on the way, also by a caller, a context manager or a framework; for modules
     without dropout, batch norm or ``self.training`` (a recurrent network of one layer drops nothing, whatever its rate,
-    and a batch norm without running statistics goes by the batch in either mode); for models that come in evaluation mode (``from_pretrained``);
-    for passes without gradients inside a training loop (teachers, targets, pseudo-labels); where the outputs are thrown
-    away (recomputing the statistics of batch norm); for a function that is handed the parameters it computes with. A
-    note where no layer is known that changes the results (instance norm and ``if self.training`` may not, and one that
-    an option adds may not be there), and nothing calls ``train()``: of this model, if the code that trains it was read,
-    or else anywhere in the program. So it is where pictures are drawn of what comes out, where parts of the model are
-    switched by themselves or all of it under an option, and for a loss that minds the mode behind a network that was
-    switched.
+    and a batch norm without running statistics goes by the batch in either mode); for models that come in evaluation
+    mode (``from_pretrained``); for passes without gradients inside a training loop (teachers, targets, pseudo-labels);
+    where the outputs are thrown away (recomputing the statistics of batch norm); for a function that is handed the
+    parameters it computes with. A note where no layer is known that changes the results (instance norm and ``if
+    self.training`` may not, and one that an option adds may not be there), and nothing calls ``train()``: of this
+    model, if the code that trains it was read, or else anywhere in the program. So it is where pictures are drawn of
+    what comes out, where parts of the model are switched by themselves or all of it under an option, and for a loss
+    that minds the mode behind a network that was switched.
 
     ## Fix safety
     Unsafe: the results of the evaluation change, which is the point, and a later training loop needs ``train()``.
