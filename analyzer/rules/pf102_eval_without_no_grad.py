@@ -221,10 +221,10 @@ def _is_one_row(value: ir.Expr) -> bool:
 
 
 def _may_differentiate(program: Program, forward: Forward) -> bool:
-    """Whether the class of a model was not read (a configuration names it), and some network of the tree computes
-    gradients itself: if it is that one, it cannot run without."""
+    """Whether the program makes a model whose class was not read (a configuration names it), and some network of the
+    tree computes gradients itself: if it is that one, it cannot run without."""
     obj = program.objects[forward.module] if forward.module is not None else None
-    if obj is None or obj.cls is not None or obj.name or obj.born == "called":
+    if obj is None or obj.cls is not None or obj.name or obj.born != "unseen":
         return False
     others = islice(program.project.naming("Module", "", _DIFFERENTIATES), _MAX_FILES)
     units = (program.unit(path) for path in others)
