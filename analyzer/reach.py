@@ -62,7 +62,15 @@ _TEST = re.compile(r"(?:.*/)?(?:test_[^/]*|[^/]*_test)\.py")
 _COLLECTED = re.compile(
     rb"^[ \t]*(?:import|from)[ \t]+(?:pytest|unittest)\b|^(?:async[ \t]+)?def[ \t]+test_", re.MULTILINE
 )
-_BUILDS = re.compile(r"(?:.*/)?(?:conftest|setup|conf|noxfile|hubconf)\.py")
+_BUILDS = re.compile(r"(?:.*/)?(?:conftest|setup|conf|noxfile)\.py")
+_SERVES = re.compile(r"(?:.*/)?(?:hubconf|__main__|tasks|fabfile|wsgi|asgi)\.py")
+_SERVED = re.compile(
+    rb"^(?:from|import)[ \t]+(?:cog|ts|sagemaker\w*|bentoml|litserve|mlserver|ray)\b|^def[ \t]+"
+    rb"(?:model_fn|predict_fn|lambda_handler|handler)\b",
+    re.MULTILINE,
+)
+"""Files that a tool calls by their names, or by the names in them."""
+_RUN = re.compile(rb"%run[ \t]+(?:-\w[ \t]+)*[\"']?([\w./-]+)")
 _INSTALLS = re.compile(rb"^\[(?:project|tool\.poetry|build-system)\]", re.MULTILINE)
 
 Imports = Callable[[bytes], Iterable[tuple[str, int]]]
@@ -239,7 +247,13 @@ class Reach:
         if self._is_test(path):
             return False
         known = self._outline(path)
-        return path.endswith(".ipynb") or known.runs or (known.main_words is not None and not known.tries_itself)
+        is_main = known.main_words is not None and not known.tries_itself
+        is_registered = any(definition.is_handed_on for definition in known.definitions)
+        return path.endswith(".ipynb") or known.runs or is_main or is_registered or self._is_served(path)
+
+    def _is_served(self, path: str) -> bool:
+        """Whether a tool calls what a file defines."""
+        return bool(_SERVES.fullmatch(path) or _SERVED.search(self._read(path) or b""))
 
     def _is_test(self, path: str) -> bool:
         """Whether a file serves tests, the installation or documents: what it calls is not used by that."""
@@ -311,7 +325,8 @@ class Reach:
         for path in mine:
             known = self._outline(path)
             live.enter(known, with_main=not known.tries_itself)
-        opened = {other for path in mine for other in self._opened(path, texts[path], leads)}
+        opened = {path for path in mine if self._is_served(path)}
+        opened |= {other for path in mine for other in self._opened(path, texts[path], leads)}
         live.open(definition for path in opened for definition in self._outline(path).definitions)
         if by_name:
             live.open(definition for path in texts for definition in self._outline(path).definitions)
@@ -327,11 +342,13 @@ class Reach:
             found.update(home for home in homes if home is not None)
             if not level and not any(homes):
                 found |= self._named("/".join(parts)) | self._named("/".join(parts[:-1]))
+        for stem in (match.decode() for match in _RUN.findall(source)):
+            found |= self._named(posixpath.normpath(stem).removesuffix(".py").lstrip("./"))
         return found - {path}
 
     def _named(self, stem: str) -> set[str]:
         ends = (f"/{stem}.py", f"/{stem}/__init__.py")
-        return {path for path in self._python if path.endswith(ends)} if stem else set()
+        return {path for path in self._python if f"/{path}".endswith(ends)} if stem else set()
 
     def _reached(self, entries: Iterable[str], leads: dict[str, set[str]]) -> set[str]:
         found: set[str] = set()

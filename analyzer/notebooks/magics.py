@@ -17,6 +17,7 @@ _CELL_MAGIC = re.compile(r"\s*%%(?P<name>\S*)")
 _TIMED = re.compile(r"(?P<indent>[ \t]*)%(?:time|timeit|prun|memit)[ \t]+(?:-[a-z]+(?:[ \t]*\d+)?[ \t]+)*(?=[^\s#-])")
 _ASSIGNED = re.compile(r"(?P<target>[\w.,* \t\[\]()'\"]+?)=[ \t]*[!%](?!=)")
 _MAGIC = re.compile(r"(?P<indent>[ \t]*)(?:[!%?]|[/,;][A-Za-z_])")
+_RUN = re.compile(r"[ \t]*%run[ \t]")
 _HELP = re.compile(r"(?P<indent>[ \t]*)[\w.*\[\]]+\?{1,2}[ \t]*(?:#.*)?[\r\n]*")
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n|\Z)")
 _END = re.compile(r"\r\n|\r|\n")
@@ -101,7 +102,8 @@ def _translated(line: str) -> Line:
         return Line(f"{target}= get_ipython().run_line_magic(){_end_of(line)}", len(target), is_made=True)
     magic = _MAGIC.match(line) or _HELP.fullmatch(line)
     if magic:
-        return Line(f"{magic['indent']}pass{_end_of(line)}", len(magic["indent"]), is_made=True)
+        told = f"  # {line.strip()}" if _RUN.match(line) else ""  # what is run is used: see `analyzer.reach`
+        return Line(f"{magic['indent']}pass{told}{_end_of(line)}", len(magic["indent"]), is_made=True)
     return Line(line)
 
 

@@ -107,6 +107,9 @@ def test_comments_imports_tests_and_other_dead_code_use_nothing(more: dict[str, 
             "other.ipynb": '{"nbformat": 4, "cells": [{"cell_type": "code", '
             '"source": "import net\\nnet.spare(1, 2, 3)"}]}'
         },
+        {"other.ipynb": '{"nbformat": 4, "cells": [{"cell_type": "code", "source": "%run net.py\\nspare(1, 2, 3)"}]}'},
+        {"hubconf.py": "from net import spare as best\n\n\ndef entry():\n    return best\n"},
+        {"other.py": "from net import spare\n\n\n@app.automain\ndef run():\n    spare(1, 2, 3)\n"},
         {"setup.py": "", "__init__.py": ""},
         {"pyproject.toml": "[project]\nname = 'x'\n", "__init__.py": ""},
     ],
@@ -171,6 +174,16 @@ def test_a_file_that_nobody_imports() -> None:
     )
     by_name = {"x.py": "import importlib\n\nimportlib.import_module(input())\n"}
     assert _severity({**main, "pkg/copy.py": _NET, **by_name}, "train", "pkg/copy.py") is Severity.ERROR
+
+
+@pytest.mark.parametrize(
+    "more", ["\n\n@app.automain\ndef go():\n    pass\n", "\n\ndef model_fn(folder):\n    pass\n", "\nimport cog\n"]
+)
+def test_a_file_that_a_tool_calls_is_run(more: str) -> None:
+    files = {"main.py": "import pkg.used\n\nif __name__ == '__main__':\n    pkg.used.train()\n", "pkg/used.py": _NET}
+    text = _NET.replace("def train", "def model_fn") if "model_fn" in more else _NET
+    found = _found({**files, "pkg/copy.py": text + more}, "pkg/copy.py")
+    assert "no program of this tree imports this file" not in str(found)
 
 
 def test_methods_of_a_class_that_is_used() -> None:
