@@ -48,8 +48,6 @@ order (accelerate `prepare_data_loader`; lightning.fabric `_get_distributed_samp
 
 
 _EVALUATES = re.compile(r"(?<![a-z])(?:val|valid|validation|test|eval|evaluation|predict|infer|dev)(?![a-z])")
-    r"(?<![a-z])(?:val|valid|validation|test|eval|evaluation|predict|prediction|infer|dev)(?![a-z])"
-)
 
 
 class TrainingDataNotShuffled(Rule):
