@@ -13,7 +13,7 @@ from analyzer.engine.hooks import argument, framework_of
 from analyzer.engine.machine import MAX_ITEMS, Args, unseen
 from analyzer.engine.measures import SCALED_IN_PLACE, Mark, after_call
 from analyzer.engine.registration import note_unregistered
-from analyzer.engine.state import State, merge
+from analyzer.engine.state import FALSE, GRAD_OFF, TRUE, State, merge
 from analyzer.engine.trace import Gap, Site, start
 from analyzer.engine.typing import PASSES, is_argument
 from analyzer.engine.values import (
@@ -311,6 +311,8 @@ class Calls(Forwards):
             receiver = receiver.receiver if isinstance(receiver, Method) else receiver
             kind = "Tensor" if isinstance(receiver, (Tensor, Unknown)) else kind
         row = self.knowledge.row(f"{kind}.{method.name}") if kind else None
+        if row is not None and row.name == "Module.generate" and isinstance(receiver, Ref):
+            self.generates(receiver, args, at, state)
         if row is not None:
             return self.apply_row(row, f"{kind}.{method.name}", receiver, args, at, state)
         if method.name == "backward":
@@ -323,8 +325,9 @@ class Calls(Forwards):
             if method.name in {"forward", "__call__"}:
                 return self.forward(receiver, args, at, state)
             is_fed = any(isinstance(case, (Tensor, Unknown)) for arg in args.all() for case in self.deep(arg, state))
-            if self.obj(receiver).cls is None and is_fed and f"{method.name}(…)" in PASSES:
-                return self.forward(receiver, args, at, state)
+            is_pass = f"{method.name}(…)" in PASSES or state.flag(*GRAD_OFF) is True
+            if self.obj(receiver).cls is None and is_fed and is_pass:  # gradients are turned off for what runs it
+                return self.forward(receiver, args, at, state, method.name)
             if self.obj(receiver).cls is None and is_fed:
                 trace = start(self.site(at), f"`.{method.name}` of a module", Gap.CONVENTION)
                 return replace(self.parametrised(receiver, args, at, state, is_opaque=True), trace=trace)
@@ -349,6 +352,14 @@ class Calls(Forwards):
             "mul",
         }
         return after_call(f"Tensor.{method.name}", (receiver, *args.all()), result) if is_reduction else result
+
+    def generates(self, ref: Ref, args: Args, at: int, state: State) -> None:
+        """``model.generate(x)``: passes without gradients, whoever calls it."""
+        was, obj = state.get(GRAD_OFF), self.obj(ref)
+        if obj.cls is None and any(isinstance(c, (Tensor, Unknown)) for a in args.all() for c in self.deep(a, state)):
+            state.set(GRAD_OFF, TRUE)
+            self.forward(ref, args, at, state, "generate")
+            state.set(GRAD_OFF, was if was is not None else FALSE)
 
     def folded_method(self, text: Const, name: str, args: Args) -> Value:
         """A method of a text that is known, where all it is given is known too."""

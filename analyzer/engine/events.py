@@ -97,6 +97,8 @@ class Forward(Event):
     """The module and all that it holds; empty while no optimizer has been seen."""
     root: Site
     """The graph that begins here."""
+    method: str = ""
+    """The method that runs the module, where it is not called (``model.generate(x)``)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

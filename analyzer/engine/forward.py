@@ -42,8 +42,9 @@ class Forwards(Rows):
         """Whether arguments are modules, every one of them: no forward pass takes only these."""
         return all(isinstance(case, Ref) and self.obj(case).kind == "Module" for v in values for case in v.cases)
 
-    def forward(self, ref: Ref, args: Args, at: int, state: State) -> Value:
-        """A module is called: its code where the repository has it, else what its knowledge row says."""
+    def forward(self, ref: Ref, args: Args, at: int, state: State, by: str = "") -> Value:
+        """A module is called: its code where the repository has it, else what its knowledge row says. `by`: the method
+        that runs it instead."""
         obj = self.obj(ref)
         if obj.cls is None and args.positional and not args.keywords and self.are_modules(args.positional):
             reason = "what is made of a module"  # a class or factory of losses, wrappers or optimizers
@@ -80,7 +81,7 @@ class Forwards(Rows):
             is_fed_itself=is_fed(given, self.root(at)),
             root=self.root(at), is_dry=self.is_dry or are_synthetic(given),
             modes=mode.cases if mode else (), depends=depends, is_frozen=_TRI[is_frozen],
-            asleep=modes.asleep(self, ref, state),
+            asleep=modes.asleep(self, ref, state), method=by,
             parts=self.with_parts(frozenset({ref.obj}), state) if self.has_optimizer else frozenset(),
         )  # fmt: skip
         if self.pass_hooks:

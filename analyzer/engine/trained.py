@@ -16,7 +16,8 @@ MAX_ON_THE_WAY = 200
 """Expressions that are followed back from a loss."""
 _HOOKS = frozenset(["training_step"])
 """What these return is the loss (Lightning docs, `LightningModule.training_step`)."""
-_PLAIN = frozenset(["len", "int", "float", "range", "zip", "list", "tuple", "dict", "next", "iter", "min", "max"])
+_PLAIN = frozenset(["len", "int", "float", "range", "zip", "list", "tuple", "dict", "next", "iter", "min", "max",
+                    "enumerate", "tqdm", "Variable"])  # fmt: skip
 _TRAINS = frozenset(["backward", "backward(…)", "manual_backward(…)", "step", "step(…)"])
 """One of these is called on a name where a function trains: ``criterion(net(x), y).backward()`` names no loss."""
 _PASSES_ON = frozenset(["backward", "manual_backward", "scale"])

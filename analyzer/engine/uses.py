@@ -115,13 +115,22 @@ class Uses(Machine):
         """A name that no code which was read defines (``from common import *``): one object, whoever uses it."""
         kind = self.kind_of_name(name, state)
         scope = self.modules.get(self.frame.path)
-        if kind is None or scope is None:
+        if kind is None or scope is None or (kind == "Module" and self.has_other_model(name)):
             return None
         note = f"`{name}`, defined elsewhere, is used as {NOUNS[kind]}"
         ref = self.create(("undefined", name), at, kind, note, gap=Gap.CONVENTION, born="unseen")
         self.obj(ref).loops = ()
         state.set((scope, name), ref)
         return ref
+
+    def has_other_model(self, name: str) -> bool:
+        """Whether only a call tells that a name is a module, and a function calls another name that more tells of:
+        ``x, y = parse_batch(batch)`` comes before ``model(x)``."""
+        node = self.frame.node
+        if not isinstance(node, ir.FunctionDef) or kind_by_use(self.uses_of(name)) is not None:
+            return False
+        others = (how for other, how in node.uses.items() if other != name and "()" in how)
+        return any(kind_by_use(how) == "Module" for how in others)
 
     def unset(self, owner: Ref, attr: str, at: int, state: State) -> Value | None:
         """An attribute that no code which was read sets (a base class from elsewhere does)."""

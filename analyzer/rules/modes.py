@@ -128,7 +128,7 @@ def reported_at(forward: Forward, loops: tuple[Loop, ...]) -> Site:
 def called_module(program: Program, forward: Forward) -> str | None:
     """``model`` of the calls ``model(x)`` and ``model.forward(x)``, where it is a plain chain of names."""
     callee = program.sources.callee(forward.site)
-    name = callee[1].removesuffix(".forward") if callee is not None else ""
+    name = callee[1].removesuffix(f".{forward.method or 'forward'}") if callee is not None else ""
     return name if name and all(part.isidentifier() for part in name.split(".")) else None
 
 

@@ -11,6 +11,7 @@ from analyzer.engine.program import Program, nest_key
 from analyzer.engine.targets import Bootstrapped, Mark, PolicyWeighted, WeightsAveraged, marks_of
 from analyzer.engine.trace import Gap, Site, start
 from analyzer.engine.values import ObjectId
+from analyzer.engine.words import words
 from analyzer.findings import Severity
 from analyzer.fixes.edits import InsertAfter
 from analyzer.rules.base import DraftFix, Report, Rule
@@ -147,6 +148,8 @@ def _shown_to_critic(
                 continue
             if any({maker.root, critic.root} <= roots for roots in wanted):
                 continue  # the same output is what another backward pass needs
+            if _is_detached_beside(program, critic):
+                continue  # ``critic(segments(real, where), fake.detach())``: only where to cut came from the maker
             report(
                 critic.site,
                 f"The backward pass of this step {{will run}} on through `{program.sources.text(maker.site)}`, whose "
@@ -216,6 +219,13 @@ def _check_targets(
                 else Severity.NOTE,
                 fix=DraftFix("Detach the target", "unsafe", (InsertAfter(forward.site.at, ".detach()"),)),
             )
+
+
+def _is_detached_beside(program: Program, critic: Forward) -> bool:
+    """Whether the call of the critic detaches another of its arguments."""
+    call = words(program).node(critic.site)
+    given = walk(tuple(arg.value for arg in call.args), into_functions=True) if isinstance(call, ir.Call) else ()
+    return any(isinstance(part, ir.Attribute) and part.attr == "detach" for part in given)
 
 
 def _is_constant(forward: Forward) -> bool:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 from analyzer.engine.events import Backward, Clear, Escape, Forward, Loop, Step
 from analyzer.engine.optim_events import OptimizerMade
-from analyzer.engine.program import Program, functions
+from analyzer.engine.program import Program, functions, nest_key
 from analyzer.engine.trace import Gap, Site
 from analyzer.findings import Severity
 from analyzer.fixes.edits import InsertStatement
@@ -21,6 +23,11 @@ _CLOCKS = frozenset(
         "torch.cuda.Event",
     }
 )
+
+_RESETS = re.compile("grad|zero|reset|clear|step|train|update|optim", re.IGNORECASE)
+"""What a function speaks of that may reset gradients. It only hushes."""
+_SPARES = re.compile(r"save|check_?point|ckpt|(?:^|_)lr(?:_|$)|learning_rate|warm_?up|anneal|decay|log", re.IGNORECASE)
+"""What functions are called that are given an optimizer to read it, or to set its learning rate."""
 
 
 class MissingZeroGrad(Rule):
@@ -163,10 +170,24 @@ def _gaps(program: Program, step: Step, nest: tuple[Loop, ...]) -> list[Gap]:
     """Unseen code inside the loop that is handed the optimizer or its modules could clear them."""
     if not step.modules and _is_cleared_by_helper(program, step):
         return [Gap.UNSEEN]
-    mine = step.modules | ({step.optimizer} if step.optimizer is not None else frozenset())
-    if any(event.objects & mine for event in program.within(Escape, nest)) or _is_measured(program, step, nest):
+    if _is_measured(program, step, nest):
         return [Gap.UNSEEN]
-    return []
+    mine = {step.optimizer} if step.optimizer is not None else frozenset()
+    found = [event for event in program.within(Escape, nest) if event.objects & (step.modules | mine)]
+    if any(_may_reset(program, event, step, bool(event.objects & mine)) for event in found):
+        return [Gap.UNSEEN]
+    return [Gap.CONVENTION] if found else []
+
+
+def _may_reset(program: Program, event: Escape, step: Step, has_optimizer: bool) -> bool:
+    """Whether code that was not read may reset gradients. What saves a checkpoint, sets a learning rate, evaluates a
+    model or computes its loss does not: the first two are given the optimizer, and say so."""
+    callee = program.sources.callee(event.site)
+    name = callee[1].rpartition(".")[2] if callee is not None else ""
+    if has_optimizer:
+        return not _SPARES.search(name)
+    is_in_step = nest_key(event.loops)[: len(step.loops)] == nest_key(step.loops)
+    return (event.is_for_effect and is_in_step and not _SPARES.search(name)) or bool(_RESETS.search(name))
 
 
 def _is_cleared_by_helper(program: Program, step: Step) -> bool:

@@ -167,7 +167,9 @@ def _puts_to_sleep(timeline: Timeline, switch: Mode, forward: Forward) -> bool:
         is_new = is_new and timeline.program.objects[forward.module].born == ""
         return not is_new and forward.module in switch.modules and timeline.at(switch) > timeline.at(forward)
     asleep = (each for each in timeline.forwards if each.module == switch.module and each.is_eval == "yes")
-    if not any(each.grad == "no" and over_batches(each) for each in asleep) or not _is_open(timeline.program, switch):
+    if not any(each not in timeline.learning and over_batches(each) for each in asleep) or not _is_open(
+        timeline.program, switch
+    ):
         return False
     objects = timeline.program.objects
     trained = {each.module for each in timeline.learning if each.depends != "no" and not each.modes and not each.inputs}

@@ -62,8 +62,9 @@ class EvalModeMissing(Rule):
     parameters it computes with. A note where no layer is known that changes the results (instance norm and ``if
     self.training`` may not, and one that an option adds may not be there), and nothing calls ``train()``: of this
     model, if the code that trains it was read, or else anywhere in the program. So it is where pictures are drawn of
-    what comes out, where parts of the model are switched by themselves or all of it under an option, and for a loss
-    that minds the mode behind a network that was switched.
+    what comes out, where parts of the model are switched by themselves or all of it under an option, for a loss
+    that minds the mode behind a network that was switched, and for a function of one batch that sets no mode beside
+    one that trains and does.
 
     ## Fix safety
     Unsafe: the results of the evaluation change, which is the point, and a later training loop needs ``train()``.
@@ -84,6 +85,7 @@ class EvalModeMissing(Rule):
             if not nest:
                 _check_restored(timeline, report, forward)
                 _check_single(timeline, report, forward)
+                _check_one_batch(timeline, report, forward)
             if not nest or nest[-1].key in seen or forward.module is None or program.runs_once(nest[-1]):
                 continue
             first = entered.setdefault(nest[-1].key, forward)
@@ -149,7 +151,9 @@ def _check_single(timeline: Timeline, report: Report, forward: Forward) -> None:
     program, module = timeline.program, forward.module
     if module is None or module not in timeline.stepped or forward.is_dry or forward.inputs or not forward.loops:
         return
-    if (forward.grad, forward.is_eval, forward.depends) != ("no", "no", "yes") or forward.mode is None:
+    if (forward.grad, forward.is_eval) != ("no", "no") or forward.mode is None:
+        return
+    if forward.depends == "no" or (forward.depends == "maybe" and not _is_woken_after(timeline, forward)):
         return
     around = {event.function for event in timeline.backwards}
     learning = [each for each in timeline.learning if each.module == module and shared(each, forward)]
@@ -164,6 +168,48 @@ def _check_single(timeline: Timeline, report: Report, forward: Forward) -> None:
         because=chain(forward.mode, forward.loops[-1].trace, forward.trace),
         gaps=[Gap.CONVENTION],
         severity=Severity.NOTE,  # one pass at a time, as a teacher or a sample has it too
+    )
+
+
+def _is_woken_after(timeline: Timeline, forward: Forward) -> bool:
+    """Whether the function that runs a network in training mode calls `train()` afterwards, as one that evaluates does:
+    it has forgotten the `eval()` before."""
+    return any(
+        event.module == forward.module
+        and (event.is_eval, event.function, event.calls) == ("no", forward.function, forward.calls)
+        and event.order > forward.order
+        for event in timeline.modes
+    )
+
+
+def _check_one_batch(timeline: Timeline, report: Report, forward: Forward) -> None:
+    """A function for one batch runs the network with gradients off, beside another for one batch that calls `train()`
+    itself and trains: each of the two sets the mode, and this one does not."""
+    program, module = timeline.program, forward.module
+    if module is None or (forward.grad, forward.is_eval) != ("no", "no") or forward.depends == "no" or forward.inputs:
+        return
+    if forward.loops or not forward.calls or forward.is_dry or module not in timeline.trained:
+        return
+    if any(module in event.modules and event.is_eval != "no" for event in timeline.modes) or _returns(program, forward):
+        return
+    mine = forward.calls[:1]
+    switch = next((each for each in timeline.modes if each.module == module and each.calls[:1] != mine), None)
+    if switch is None or switch.loops or not switch.calls or any(each.calls[:1] == mine for each in timeline.modes):
+        return
+    learning = (each for each in timeline.learning if each.module == module and not each.loops)
+    trained = next((each for each in learning if each.calls[:1] == switch.calls[:1]), None)
+    around = {event.calls[:1] for event in timeline.backwards}
+    if trained is None or mine in around or _has_own_switch(program, module):
+        return
+    if any(timeline.handed_over(module, 0, timeline.at(forward))) or any(e.module is None for e in timeline.modes):
+        return
+    report(
+        forward.site,
+        f"`{program.sources.text(forward.site)}` evaluates a model that {{is}} still in training mode, where a step "
+        f"of training left it: {_effect(program, forward)}. Call `eval()` first.",
+        because=chain(switch.trace, trained.trace, forward.trace),
+        gaps=[Gap.CONVENTION],
+        severity=Severity.NOTE,  # what calls the two was not seen
     )
 
 

@@ -8,8 +8,11 @@ from analyzer.engine.events import Loss
 from analyzer.engine.padding import PaddedColumn, PaddedLabels, padding_of
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap, start
+from analyzer.engine.words import words
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
+from analyzer.syntax import ir
+from analyzer.syntax.scope import dotted, walk
 
 _IGNORES = ("torch.nn.CrossEntropyLoss", "torch.nn.functional.cross_entropy", "torch.nn.NLLLoss",
             "torch.nn.functional.nll_loss")  # fmt: skip
@@ -17,9 +20,20 @@ _EXCUSES = {"ignore_index": "2", "weight": "0"}
 """Options that leave padding out, and their positions where a module is made."""
 
 
+_FLATTENS = frozenset(["view", "reshape", "flatten", "rearrange"])
 _GENERATES = re.compile(rb"ForCausalLM|LMHeadModel|ForConditionalGeneration|ForSeq2SeqLM")
 _EXCUSED = re.compile(rb"-100|DataCollatorForLanguageModeling|ignore_index|attention_mask.{0,40}labels|masked_fill")
 """What in a file says that padding is taken out of the labels, here or there."""
+
+
+_KNOWS_PADDING = re.compile(
+    rb"\b(?:\w+_)?(?:pad_idx|pad_index|pad_id|PAD_IDX|PAD_ID|PAD_INDEX|PAD_TOKEN|PAD|key_padding_mask)\b|<pad>|<PAD>|\[PAD\]"
+)
+"""What a file says that works with padded texts: the number of the filling, or a mask of it for a network."""
+_LEAVES_OUT = re.compile(
+    rb"ignore_index|-100\b|masked_select|masked_fill|pack_padded|loss_mask|masked_loss|\.ne\(|!=\s*\w*pad", re.I
+)
+"""What a file says that leaves filling out of a loss, somewhere."""
 
 
 class PaddingInLoss(Rule):
@@ -44,7 +58,9 @@ class PaddingInLoss(Rule):
 
     ## When it stays quiet
     With ``ignore_index`` or class weights; with ``reduction="none"``, after which a mask can be applied; where targets
-    are padded with -100, masked or packed; where it is not seen that targets are padded.
+    are padded with -100, masked or packed; where it is not seen that targets are padded. A note where that shows only
+    in what the file speaks of (the number of the filling, a mask for the network) beside tokens told from those before,
+    and no loss of the file leaves anything out.
 
     ## Fix safety
     No fix is offered: which value is filling, and whether it is a class as well, is not in the text.
@@ -84,7 +100,9 @@ class PaddingInLoss(Rule):
             if loss.named_at != loss.site and any(place in loss.options for place in _EXCUSES.values()):
                 continue
             mark = padding_of(loss.target)
-            if mark is not None:
+            if mark is None:
+                _of_tokens(program, report, loss)
+            else:
                 report(
                     loss.site,
                     "The target of this loss {is} padded, and the loss {does count} the padding: it is not told what "
@@ -92,3 +110,91 @@ class PaddingInLoss(Rule):
                     because=[start(mark.site, "sequences are filled up here"), start(loss.site, "the loss is taken")],
                     gaps=[Gap.UNSEEN if loss.is_choice else Gap.CONVENTION],
                 )
+
+
+def _of_tokens(program: Program, report: Report, loss: Loss) -> None:
+    """A loss of tokens that are told from those before them (``tgt[:, :-1]`` and ``tgt[:, 1:]``), or laid out flat with
+    their batch, in a file that knows which number is filling and leaves it out of no loss."""
+    path = loss.site.path
+    source = program.project.read(path) or b""
+    if not _KNOWS_PADDING.search(source) or _LEAVES_OUT.search(source):
+        return
+    function = program.function_around(loss.site)
+    body = function.body if function is not None else ()
+    call = words(program).node(loss.site)
+    if not isinstance(call, ir.Call) or len(call.args) < 2:
+        return
+    is_flat = all(_is_laid_flat(body, arg.value) for arg in call.args[:2])
+    if not is_flat or not (_is_shifted(body) or _is_flat_logits(body, call)):
+        return
+    report(
+        loss.site,
+        "The target of this loss holds tokens of texts of different lengths, and the loss {does count} the padding: "
+        "it is not told what to ignore. Pass `ignore_index=`.",
+        because=[start(loss.named_at, "the loss is told nothing of padding"), start(loss.site, "the loss is taken")],
+        gaps=[Gap.CONVENTION],
+        severity=Severity.NOTE,
+    )
+
+
+def _assigned(body: ir.Block, expr: ir.Expr) -> list[ir.Expr]:
+    """An expression, and what is assigned to it where it is a name."""
+    found = [expr]
+    if isinstance(expr, ir.Name):
+        for node in walk(body, into_functions=False):
+            if (
+                isinstance(node, ir.Assign)
+                and node.value is not None
+                and any(isinstance(to, ir.Name) and to.id == expr.id for to in node.targets)
+            ):
+                found.append(node.value)
+    return found
+
+
+def _is_laid_flat(body: ir.Block, expr: ir.Expr) -> bool:
+    return any(
+        isinstance(node, ir.Call) and (dotted(node.callee) or _last(node.callee)).rpartition(".")[2] in _FLATTENS
+        for value in _assigned(body, expr)
+        for node in walk((value,), into_functions=False)
+    )
+
+
+def _last(callee: ir.Expr) -> str:
+    return callee.attr if isinstance(callee, ir.Attribute) else ""
+
+
+def _is_shifted(body: ir.Block) -> bool:
+    """``x[:, :-1]`` and ``x[:, 1:]``: the same name without its last and without its first."""
+    first: set[str] = set()
+    last: set[str] = set()
+    for node in walk(body, into_functions=False):
+        name = dotted(node.value) if isinstance(node, ir.Subscript) else None
+        if name is None or not isinstance(node, ir.Subscript):
+            continue
+        for part in node.index.items if isinstance(node.index, ir.Display) else (node.index,):
+            if isinstance(part, ir.Slice) and part.upper is None and _number(part.lower) == 1:
+                first.add(name)
+            elif isinstance(part, ir.Slice) and part.lower is None and _number(part.upper) == -1:
+                last.add(name)
+    return bool(first & last)
+
+
+def _number(expr: ir.Expr | None) -> object:
+    if isinstance(expr, ir.Operation) and isinstance(expr.left, ir.Constant) and expr.op == "-" and expr.right is None:
+        return -expr.left.value if isinstance(expr.left.value, int) else None
+    return expr.value if isinstance(expr, ir.Constant) else None
+
+
+def _is_flat_logits(body: ir.Block, call: ir.Call) -> bool:
+    """``logp.view(-1, logp.size(2))``: one row of classes per token of a batch."""
+    return any(
+        isinstance(node, ir.Call)
+        and _last(node.callee) in {"view", "reshape"}
+        and len(node.args) == 2
+        and _number(node.args[0].value) == -1
+        and any(
+            isinstance(part, ir.Call) and _last(part.callee) == "size" for part in walk((node.args[1].value,), False)
+        )
+        for value in _assigned(body, call.args[0].value)
+        for node in walk((value,), into_functions=False)
+    )

@@ -32,6 +32,8 @@ from analyzer.syntax.scope import dotted, target_names, walk
 _SHUFFLES = {"shuffle", "permutation", "randperm", "sample", "train_test_split", "choice", "permuted", "randint"}
 _SPLITS = "train_test_split"
 """It mixes the data once."""
+_ELSEWHERE = frozenset(["sample", "choice", "randint", "randperm"])
+"""What also draws noise, steps of a diffusion, texts from a model and pairs to mix up: else nothing mixes, a note."""
 _READS = re.compile("load|open|read|decode|fetch|get")
 _DRAWS = {"randn", "rand", "randint", "zeros", "ones", "randn_like", "rand_like", "normal", "uniform"}
 
@@ -75,7 +77,8 @@ class TrainingDataNotShuffled(Rule):
     be meant: that is possible, or a note where it comes from code outside the tree, or holds tensors, and no name
     speaks of time or of streams. A part of ``random_split`` is a note: the split has mixed the data once. So
     are the sets of torchvision that are stored in a random order (MNIST, CIFAR10), and a ``shuffle=False`` that is
-    written down in the call: somebody may have a reason.
+    written down in the call: somebody may have a reason. So is data beside
+    which the program draws numbers of another kind (steps of a diffusion, pairs to mix up).
 
     ## Fix safety
     No automatic fix: some data (time series, curricula) is meant to stay in order.
@@ -103,7 +106,7 @@ class TrainingDataNotShuffled(Rule):
             if _is_single(program, made.argument("dataset")):
                 continue
             mixers = _mixers(program) if mixers is None else mixers
-            shuffles = bool(mixers - {_SPLITS})
+            shuffles, may_shuffle = bool(mixers - {_SPLITS} - _ELSEWHERE), bool(mixers & _ELSEWHERE)
             others = [known.made[obj] for obj in training.among]
             certain = (
                 not shuffles
@@ -119,7 +122,7 @@ class TrainingDataNotShuffled(Rule):
                 made.site,
                 f"This loader {{does train}} on the data in {order}, the same in every epoch. Pass `shuffle=True`, or "
                 "a sampler that shuffles.",
-                severity=Severity.NOTE if is_mixed or is_unread or _is_said(program, made) else None,
+                severity=Severity.NOTE if is_mixed or is_unread or may_shuffle or _is_said(program, made) else None,
                 because=[*(step for step in (why, made.trace) if step is not None), training.trace],
                 gaps=[
                     *([training.gap] if training.gap else []),
@@ -239,7 +242,7 @@ def _comes_from_elsewhere(program: Program, case: Value, depth: int = 3) -> bool
         is_part = obj.name.startswith(_PARTS) and depth > 0
         return is_part and bool(parts) and all(_comes_from_elsewhere(program, part, depth - 1) for part in parts)
     called = case.called if isinstance(case, Unknown) else ""
-    return called != "" and not _STREAMS.search(called)
+    return called != "" and not _STREAMS.search(called.rpartition(".")[2])
 
 
 def _is_written(program: Program, made: LoaderMade) -> bool:
