@@ -119,9 +119,15 @@ def is_eval(machine: Effects, ref: Ref, state: State) -> Tri:
     if own != "no" or _is_set(state, ref.obj):
         return own
     minding = machine.minding.get(ref.obj, ()) or _wrapped(machine, ref, state)
-    if minding and all(_is_set(state, part) and state.flag(part, FLAG) for part in minding):
-        return "maybe"  # it was put there before it was wrapped; `train()` of the whole would switch it back
+    if minding and all(_is_asleep(machine, part, state) for part in minding):
+        return (
+            "maybe"  # it was put there, or came so, before it was wrapped; `train()` of the whole would switch it back
+        )
     return own
+
+
+def _is_asleep(machine: Effects, part: ObjectId, state: State) -> bool:
+    return bool(state.flag(part, FLAG)) if _is_set(state, part) else machine.objects[part].born == "eval"
 
 
 def _wrapped(machine: Effects, ref: Ref, state: State) -> tuple[ObjectId, ...]:

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import re
+
 from analyzer.engine.program import Program
+from analyzer.engine.trace import Site
+from analyzer.engine.words import words
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
 from analyzer.rules.modes import Timeline, before_loop, chain, over_batches, reported_at, sleeping
+
+_WITHOUT_DROPOUT = re.compile(
+    r"\b(?:Whisper|Llama|Mistral|Mixtral|Qwen|Gemma|Olmo|Deepseek|Cohere|ViT|Deit|Dino|CLIP|Siglip)[A-Z\d]\w*"
+    r"|\bAutoModelForCausalLM\b"
+)
+"""Families whose published configurations of transformers drop nothing, and the door to them. They only hush."""
 
 
 class TrainModeMissing(Rule):
@@ -36,7 +46,8 @@ class TrainModeMissing(Rule):
 
     ## When it stays quiet
     When ``train()`` is called on the model or on what holds it, here, in a callee or by a framework; for frozen
-    modules; when the optimizer updates something else (an input, another model).
+    modules; when the optimizer updates something else (an input, another model). A note for a pretrained model of a
+    family that is published without dropout (Whisper, Llama, ViT), where the mode changes nothing.
 
     ## Fix safety
     Unsafe: training runs differently, which is the point.
@@ -61,5 +72,12 @@ class TrainModeMissing(Rule):
                 "norm frozen. Call `train()` before the loop.",
                 because=chain(case.why, loops[-1].trace if loops else None, case.forward.trace, case.step.trace),
                 gaps=case.gaps,
+                severity=Severity.NOTE if case.switch is None and _drops_nothing(program, case.why.site) else None,
                 fix=before_loop(program, case.forward, loops, "train"),
             )
+
+
+def _drops_nothing(program: Program, site: Site) -> bool:
+    """Whether a pretrained model is of a family that has no dropout as it is published, or may be of one: the mode it
+    comes in is then the only one."""
+    return bool(_WITHOUT_DROPOUT.search(words(program).of(site)))

@@ -22,7 +22,9 @@ _WRITTEN_DOWN = re.compile(
 """A tensor of numbers that are written down, perhaps given another shape or type."""
 
 
-_ROW = re.compile(r"(torch\.)?(linspace|logspace|arange)\([^,()]*(,[^,()]*){0,2}(, *(dtype|steps|step)=[\w.]+)*\)")
+_ROWS = frozenset({"linspace", "logspace", "arange"})
+_EACH = frozenset(["sqrt", "log", "exp", "cumprod", "square", "pow", "clamp", "clip", "float", "double", "cos", "sin"])
+"""What makes one row of numbers, and what leaves it one."""
 
 _ASKS = frozenset(["cuda", "to", "size", "dim", "mean", "sum", "float", "astype", "copy", "view", "unsqueeze"])
 """Methods that leave a tensor or an array as it is."""
@@ -291,7 +293,39 @@ def _is_small(program: Program, transfer: Transfer) -> bool:
     """Whether the tensor is a list of numbers that are written down, or a row of a schedule: some kilobytes at most,
     beside a batch."""
     text = program.sources.text(transfer.made_at)
-    return bool(_WRITTEN_DOWN.fullmatch(text) or _ROW.match(text))
+    if _WRITTEN_DOWN.fullmatch(text):
+        return True
+    made, function = words(program).node(transfer.made_at), program.function_around(transfer.made_at)
+    if not isinstance(made, ir.Expr) or function is None:
+        return _is_row(made, {}) if isinstance(made, ir.Expr) else False
+    given = {
+        name: node.value
+        for node in walk(function.body, False)
+        if isinstance(node, ir.Assign) and node.value is not None
+        for target in node.targets
+        if (name := dotted(target))
+    }
+    return _is_row(made, given)
+
+
+def _is_row(value: ir.Expr, given: dict[str, ir.Expr], depth: int = 8) -> bool:
+    """Whether a value is one row of numbers, and what is computed of each of them: ``torch.cumprod(1 - betas, dim=0)``
+    of ``betas = torch.linspace(…)``. `given`: what the names of the function hold."""
+    if isinstance(value, ir.Operation):
+        sides = [side for side in (value.left, value.right) if side is not None and not isinstance(side, ir.Constant)]
+        return bool(sides) and all(_is_row(side, given, depth) for side in sides)
+    if isinstance(value, (ir.Name, ir.Attribute)):
+        known = given.get(dotted(value) or "")
+        return known is not None and depth > 0 and _is_row(known, given, depth - 1)
+    if not isinstance(value, ir.Call):
+        return False
+    name = (dotted(value.callee) or "").rpartition(".")[2]
+    if name in _ROWS:
+        return not any(arg.star for arg in value.args)
+    of = value.args[0].value if value.args else None
+    if isinstance(value.callee, ir.Attribute) and not (dotted(value.callee) or "").startswith(("torch.", "np.")):
+        of = value.callee.value
+    return name in _EACH and of is not None and _is_row(of, given, depth)
 
 
 def _is_constant(program: Program, transfer: Transfer) -> bool:
