@@ -14,7 +14,7 @@ from analyzer.syntax import ir
 from analyzer.syntax.scope import dotted, of_type, walk
 
 _BACKWARD = re.compile(rb"backward|autograd\.grad")
-LOSS_DATA = re.compile(rb"loss\w*\.data\[0\]")
+LOSS_DATA = re.compile(rb"loss\w*\.data(?:\.cpu\(\)(?:\.numpy\(\))?)?\[0\]")
 _OFF = re.compile(r"no_grad|inference_mode")
 
 
@@ -95,6 +95,11 @@ def is_for_old_torch(program: Program, path: str) -> bool:
         return True
     others = program.project.naming("data", path, LOSS_DATA)
     return any(program.project.imports(other, path) for other in others)
+
+
+def is_tree_for_old_torch(program: Program) -> bool:
+    """Whether some file of the tree reads ``loss.data[0]``."""
+    return any(program.project.naming("data", "", LOSS_DATA))
 
 
 def is_volatile(program: Program, site: Site) -> bool:

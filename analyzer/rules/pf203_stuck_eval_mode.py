@@ -13,7 +13,7 @@ from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
 from analyzer.rules.modes import Asleep, Timeline, before_loop, chain, over_batches, shared, sleeping
 from analyzer.syntax import ir
-from analyzer.syntax.scope import walk
+from analyzer.syntax.scope import dotted, walk
 
 _ANYTHING = re.compile(rb"")
 
@@ -76,7 +76,13 @@ class StuckEvalMode(Rule):
             if case.switch is None or not case.is_later or _is_put_back(program, case.switch.site):
                 continue
             again = [each for each in timeline.modes if shared(each, case.forward) and each.is_eval == "no"]
-            if any(_asks_mode(program, each) or _takes_turns(each, case) or _is_else(each, case) for each in again):
+            if any(
+                _asks_mode(program, each)
+                or _takes_turns(each, case)
+                or _is_else(each, case)
+                or _asks_whether_there(program, each)
+                for each in again
+            ):
                 continue
             loop = case.nest[-1].trace if case.nest else None
             report(
@@ -224,6 +230,19 @@ def _asks_mode(program: Program, switch: Mode) -> bool:
     """``if not net.training: net.train()``: training mode whatever it was before."""
     asked = (words(program).of(guard.site) for guard in switch.guards[-1:])
     return any(".training" in each.split() for each in asked)
+
+
+def _asks_whether_there(program: Program, switch: Mode) -> bool:
+    """``if student is not None: student.train()``: training mode wherever there is such a network."""
+    call = words(program).node(switch.site)
+    if not isinstance(call, ir.Call) or not isinstance(call.callee, ir.Attribute) or not switch.guards:
+        return False
+    node = words(program).node(switch.guards[-1].site)
+    test = node.test if isinstance(node, ir.If) else None
+    if isinstance(test, ir.Operation) and test.op == "is not":
+        test = test.left
+    name = dotted(call.callee.value)
+    return name is not None and isinstance(test, (ir.Name, ir.Attribute)) and dotted(test) == name
 
 
 def _is_put_back(program: Program, site: Site) -> bool:

@@ -16,7 +16,7 @@ from analyzer.engine.words import words
 from analyzer.findings import Severity
 from analyzer.fixes.edits import InsertAfter
 from analyzer.rules.base import DraftFix, Report, Rule
-from analyzer.rules.entered import is_for_old_torch, is_of_unused_class
+from analyzer.rules.entered import is_of_unused_class, is_tree_for_old_torch
 from analyzer.syntax import ir
 from analyzer.syntax.scope import dotted, of_type, walk
 
@@ -54,9 +54,9 @@ class FunctionalDropoutAlwaysOn(Rule):
     outside modules; where the caller decides by an argument, also about the rate, and whoever calls ``forward``.
     A note where the class sets the rate to zero by default and its file makes none with another; where a comment or
     docstring of the file says that dropout is always on, or even in evaluation; and for a network that the file, or
-    those that import it, train and never evaluate, while they evaluate another (a discriminator). So it is where the
-    file, or one that imports it, reads ``loss.data[0]``: on the old PyTorch that this needs, the functions of dropout
-    were off unless told otherwise.
+    those that import it, train and never evaluate, while they evaluate another (a discriminator). So it is where a
+    file of the tree reads ``loss.data[0]``: on the old PyTorch that this needs, the functions of dropout were off unless
+    told otherwise.
 
     ## Fix safety
     Unsafe: evaluation gives other results, which is the point.
@@ -87,7 +87,7 @@ class FunctionalDropoutAlwaysOn(Rule):
                 or _only_trains(program, event, function)
                 or is_of_unused_class(program, event.site)
                 or _is_off_by_default(program, event)
-                or (event.how == "function" and is_for_old_torch(program, event.site.path))
+                or (event.how == "function" and is_tree_for_old_torch(program))
                 else None,
                 fix=_fix(event),
             )
