@@ -89,16 +89,8 @@ def _runs_backward_with(function: ir.FunctionDef, name: str) -> bool:
     return name in named and bool(named & {"backward", "grad", "manual_backward"})
 
 
-def is_for_old_torch(program: Program, path: str) -> bool:
-    """Whether a file, or one that imports it, reads ``loss.data[0]``: it only runs on a PyTorch before 0.5."""
-    if LOSS_DATA.search(program.project.read(path) or b"") is not None:
-        return True
-    others = program.project.naming("data", path, LOSS_DATA)
-    return any(program.project.imports(other, path) for other in others)
-
-
 def is_tree_for_old_torch(program: Program) -> bool:
-    """Whether some file of the tree reads ``loss.data[0]``."""
+    """Whether some file of the tree reads ``loss.data[0]``: that only runs on a PyTorch before 0.5."""
     return any(program.project.naming("data", "", LOSS_DATA))
 
 

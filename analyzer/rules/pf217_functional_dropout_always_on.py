@@ -55,8 +55,8 @@ class FunctionalDropoutAlwaysOn(Rule):
     A note where the class sets the rate to zero by default and its file makes none with another; where a comment or
     docstring of the file says that dropout is always on, or even in evaluation; and for a network that the file, or
     those that import it, train and never evaluate, while they evaluate another (a discriminator). So it is where a
-    file of the tree reads ``loss.data[0]``: on the old PyTorch that this needs, the functions of dropout were off unless
-    told otherwise.
+    file of the tree reads ``loss.data[0]``: on the old PyTorch that this needs, the functions of dropout were off
+    unless told otherwise.
 
     ## Fix safety
     Unsafe: evaluation gives other results, which is the point.
