@@ -27,11 +27,11 @@ def is_inside(program: Program, site: Site) -> bool:
     """Whether a place lies in a function that a test runner would call, or is only reached from a file of tests."""
     if site.path != program.target and _FILE.fullmatch(posixpath.basename(program.target)):
         return bool(_RUNNERS.search(program.project.read(program.target) or b""))
-    if "tests" in posixpath.dirname(site.path).split("/") and site.path.endswith(".py"):
-        return not _SCRIPT.search(program.project.read(site.path) or b"")
-    if not _FILE.fullmatch(posixpath.basename(site.path)):
-        return False
-    if _COLLECTED.search(program.project.read(site.path) or b""):
+    source = program.project.read(site.path) or b""
+    is_collected = bool(_FILE.fullmatch(posixpath.basename(site.path)))
+    if is_collected and _COLLECTED.search(source):
         return True  # what stands beside tests serves them: references, models, helpers
-    around = program.function_around(site)
+    if "tests" in posixpath.dirname(site.path).split("/") and site.path.endswith(".py") and not _SCRIPT.search(source):
+        return True
+    around = program.function_around(site) if is_collected else None
     return around is not None and bool(_FUNCTION.match(around.name))
