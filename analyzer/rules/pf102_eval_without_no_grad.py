@@ -28,6 +28,9 @@ _HANDFUL = 32
 """Passes that nobody waits for, and whose graphs fit where those of training do."""
 _DIFFERENTIATES = re.compile(rb"autograd\.grad\(|enable_grad\(")
 _MAX_FILES = 16
+_STEPS_BACK = 3
+_CUTS = frozenset({"item", "data", "detach", "numpy", "tolist"})
+"""What leaves a graph behind."""
 _MOVES = frozenset({"to", "cuda", "long", "float", "cpu"})
 
 
@@ -307,12 +310,36 @@ def _counted(value: ir.Expr) -> int | None:
 
 
 def _is_cut(program: Program, forward: Forward) -> bool:
-    """Whether a function that hands something back was too large to be followed to its end: what becomes of a pass in
-    it was not seen."""
+    """Whether a function that hands something back was too large to be followed to its end, and what it hands back may
+    be what a pass in it gave, by the names: not where it was made numbers of on the way."""
     function = program.function_around(forward.site)
     if function is None or function.name not in program.too_large:
         return False
-    return any(isinstance(node, ir.Return) and node.value is not None for node in walk(function.body, False))
+    nodes, names = tuple(walk(function.body, False)), set[str]()
+    for _ in range(_STEPS_BACK):
+        for node in nodes:
+            names |= _takes(node, forward.site.at, names)
+    returned = (node.value for node in nodes if isinstance(node, ir.Return) and node.value is not None)
+    return any(_holds(value, forward.site.at, names) for value in returned)
+
+
+def _takes(node: object, at: int, names: set[str]) -> set[str]:
+    """The names that a statement gives what a call gave, or what holds it: ``y = model(x)``, ``kept.append(y)``."""
+    if isinstance(node, ir.Assign) and node.value is not None and _holds(node.value, at, names):
+        return {name for target in node.targets for name in target_names(target)}
+    if isinstance(node, ir.Augment) and _holds(node.value, at, names):
+        return {dotted(node.target) or ""}
+    callee = node.callee if isinstance(node, ir.Call) else None
+    if isinstance(node, ir.Call) and isinstance(callee, ir.Attribute) and callee.attr in {"append", "extend", "update"}:
+        return {dotted(callee.value) or ""} if any(_holds(arg.value, at, names) for arg in node.args) else set()
+    return set()
+
+
+def _holds(value: ir.Expr, at: int, names: set[str]) -> bool:
+    parts = tuple(walk((value,), False))
+    if any(isinstance(part, ir.Attribute) and part.attr in _CUTS for part in parts):
+        return False
+    return any(getattr(part, "at", None) == at or (isinstance(part, ir.Name) and part.id in names) for part in parts)
 
 
 def _evidence(program: Program, forward: Forward, nest: tuple[Loop, ...]) -> _Evidence | None:

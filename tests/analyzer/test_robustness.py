@@ -209,6 +209,30 @@ def test_what_is_too_large_is_named_and_its_parts_are_reported_on_their_own(monk
     assert [item.rule for item in report.findings] == ["PF101"] * 20
 
 
+@pytest.mark.parametrize(
+    ("kept", "is_found"),
+    [
+        ("    kept.append(y)", False),
+        ("    kept += [y.mean()]", False),
+        ("    kept.append(y.argmax(1).cpu().numpy())", True),
+        ("    print(y.mean().item())", True),
+    ],
+)
+def test_a_pass_is_reported_in_what_is_too_large_unless_it_may_be_handed_back(
+    monkeypatch: pytest.MonkeyPatch, kept: str, is_found: bool
+) -> None:
+    """A function that ends before its `return` was read may give back what runs backward elsewhere."""
+    monkeypatch.setattr(program, "ENTRY_BUDGET", 400)
+    source = (
+        "import torch\nfrom torch import nn\n\ndef evaluate(model: nn.Module, loader):\n    model.eval()\n    kept = []\n"
+        f"    for x in loader:\n        y = model(x)\n    {kept}\n    return kept\n\n"
+        "def main(model: nn.Module, loaders):\n" + "    evaluate(model, loaders[0])\n" * 40
+    )
+    report = analyze(Corpus({"a.py": source.encode()}), ["a.py"], Options())
+    assert [note.path for note in report.skipped] == ["a.py"]
+    assert [item.rule for item in report.findings] == ["PF102"] * is_found
+
+
 def test_trying_fixes_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pipeline, "MAX_FIX_STEPS", 0)
     monkeypatch.setattr(pipeline, "verify", partial(_failing_at_first, verify))
