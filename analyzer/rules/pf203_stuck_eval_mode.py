@@ -233,7 +233,8 @@ def _asks_mode(program: Program, switch: Mode) -> bool:
 
 
 def _asks_whether_there(program: Program, switch: Mode) -> bool:
-    """``if student is not None: student.train()``: training mode wherever there is such a network."""
+    """``if student is not None: student.train()``, ``if isinstance(net, nn.Module): net.train()``: training mode
+    wherever there is such a network."""
     call = words(program).node(switch.site)
     if not isinstance(call, ir.Call) or not isinstance(call.callee, ir.Attribute) or not switch.guards:
         return False
@@ -241,6 +242,8 @@ def _asks_whether_there(program: Program, switch: Mode) -> bool:
     test = node.test if isinstance(node, ir.If) else None
     if isinstance(test, ir.Operation) and test.op == "is not":
         test = test.left
+    elif isinstance(test, ir.Call) and dotted(test.callee) in {"isinstance", "hasattr"} and test.args:
+        test = test.args[0].value
     name = dotted(call.callee.value)
     return name is not None and isinstance(test, (ir.Name, ir.Attribute)) and dotted(test) == name
 

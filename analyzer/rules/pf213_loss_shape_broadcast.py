@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import re
+
 from analyzer.engine.events import Loss
 from analyzer.engine.program import Program
 from analyzer.engine.shapes import Broadcast, shape_of
-from analyzer.engine.trace import start
+from analyzer.engine.trace import Site, start
+from analyzer.engine.words import asked_around, spelled, words
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
 from analyzer.rules.loss_inputs import shape_note
+from analyzer.syntax import ir
+from analyzer.syntax.scope import walk
+
+_SHAPE = re.compile(r"\.(?:dim|ndim|ndimension|shape|size)\b")
 
 
 class LossShapeBroadcast(Rule):
@@ -30,7 +37,8 @@ class LossShapeBroadcast(Rule):
     ```
 
     ## When it stays quiet
-    Where the shape of either side is not known: most targets come out of a loader that tells nothing of it.
+    Where the shape of either side is not known: most targets come out of a loader that tells nothing of it. Where a
+    condition around asks for the shape, and for a difference that makes the column itself (``a.view(-1, 1) - b``).
 
     ## Fix safety
     No fix is offered: either side may be the one to reshape.
@@ -47,7 +55,7 @@ class LossShapeBroadcast(Rule):
             if loss.expects != "same shape" or loss.target is None:
                 continue
             sides = {shape_of(loss.input): loss.input, shape_of(loss.target): loss.target}
-            if sides.keys() == {"column", "flat"}:
+            if sides.keys() == {"column", "flat"} and not _asks_shape(program, loss.site):
                 because = [shape_note(sides[shape], shape) for shape in ("column", "flat")]
                 report(
                     loss.site,
@@ -56,9 +64,31 @@ class LossShapeBroadcast(Rule):
                     because=[*(step for step in because if step), start(loss.site, "the loss compares them")],
                 )
         for event in program.of(Broadcast):
+            if _is_written_out(program, event) or _asks_shape(program, event.site):
+                continue
             report(
                 event.site,
                 "One side of this operation {is} a column (N, 1) and the other flat (N,): they broadcast to (N, N). "
                 "Bring both into the same shape.",
                 because=[event.column, event.flat, start(event.site, "they meet here")],
             )
+
+
+def _asks_shape(program: Program, site: Site) -> bool:
+    """Whether a condition around a place asks for a shape: it decides which of two shapes there is."""
+    return any(_SHAPE.search(spelled(test)) for test in asked_around(program, site))
+
+
+def _is_written_out(program: Program, event: Broadcast) -> bool:
+    """Whether the operation itself makes the column (``a.view(-1, 1) - b``): every pair is meant."""
+    node = words(program).node(event.site)
+    parts = walk((ir.Evaluate(node.at, node),), True) if isinstance(node, ir.Expr) else ()
+    made = [part for part in parts if getattr(part, "at", None) == event.column.site.at]
+    return any(_reshapes(part) for part in made)
+
+
+def _reshapes(part: object) -> bool:
+    """``x.view(-1, 1)``, ``x.unsqueeze(1)``, ``x[:, None]``."""
+    if isinstance(part, ir.Call):
+        return isinstance(part.callee, ir.Attribute) and part.callee.attr in {"view", "reshape", "unsqueeze"}
+    return isinstance(part, ir.Subscript)
