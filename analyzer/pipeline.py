@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from analyzer import catalogue, extensions, screen, suppress, unit_tests
 from analyzer.api import Files, Options
+from analyzer.engine.aside import why_aside
 from analyzer.engine.missing import missing_import
 from analyzer.engine.program import BUDGET, Program
 from analyzer.engine.sources import Renumbered, Sources
@@ -286,9 +287,14 @@ def _weighed(program: Program, drafts: list[Draft]) -> list[Draft]:
     weighed = []
     for draft in drafts:
         is_note = draft.severity is Severity.NOTE
-        why = None if is_note else why_unreached(program, draft.site) or why_undefined(program, draft.site)
+        why = None if is_note else _why_harmless(program, draft.site)
         weighed.append(draft if why is None else _as_note(draft, why))
     return weighed
+
+
+def _why_harmless(program: Program, site: Site) -> Trace | None:
+    """Why what a place does is of no consequence as the tree is used. The cheap questions come first."""
+    return why_aside(site) or why_undefined(program, site) or why_unreached(program, site)
 
 
 def _as_note(draft: Draft, why: Trace) -> Draft:

@@ -69,6 +69,7 @@ class FrozenModuleInTrainMode(Rule):
         trained = {nest_key(event.loops) for kind in (Backward, Step) for event in program.of(kind)}
         optimized = frozenset(part for made in program.of(OptimizerMade) for part in made.parts)
         seen: set[tuple[ObjectId, Site]] = set()
+        told: set[tuple[Site, Site]] = set()
         for event in passes:
             switch = next((each for each in switches if each.trace == event.switch), None)
             if switch is None and any(loop.trace is event.switch for loop in event.loops):
@@ -84,6 +85,11 @@ class FrozenModuleInTrainMode(Rule):
             if event.parts & program.followers or is_average:
                 continue  # an average of what is trained: its batch norm is meant to see the batches
             seen.add((event.module, event.switch.site))
+            function = program.function_around(event.freeze.site)
+            together = (event.switch.site, Site(event.freeze.site.path, function.at if function is not None else 0))
+            if together in told:
+                continue  # parts that one body freezes one by one are one finding, at the first of them
+            told.add(together)
             because: list[Trace] = [event.freeze, program.objects[event.module].trace, event.switch, event.trace]
             report(
                 event.freeze.site,

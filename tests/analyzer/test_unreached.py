@@ -271,3 +271,27 @@ def test_names_that_may_be_there(text: str) -> None:
 def test_a_file_by_itself_may_be_a_part_of_something() -> None:
     assert _severity({"net.py": _STOPS}, "train") is Severity.ERROR
     assert _severity({"net.py": _STOPS, "more.py": "print(1)\n"}, "train") is Severity.ERROR
+
+
+@pytest.mark.parametrize(
+    ("path", "is_aside"),
+    [
+        ("archive/train.py", True),
+        ("src/old/train.py", True),
+        ("train_old.py", True),
+        ("train copy.py", True),
+        ("train (1).py", True),
+        ("tools/profile/train.py", True),
+        ("smoke_train.py", True),
+        ("src/train.py", False),
+        ("threshold.py", False),
+        ("profitable/train.py", False),
+        ("copy.py", False),
+        ("golden.py", False),
+    ],
+)
+def test_files_that_are_kept_aside_by_their_names(path: str, *, is_aside: bool) -> None:
+    text = _NET.replace("import torch\n", "import torch\n\n", 1)
+    found = _found({path: text}, path)["train"]
+    assert (found.severity is Severity.NOTE) is is_aside
+    assert ("by its name" in found.evidence[-1].note) is is_aside

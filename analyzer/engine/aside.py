@@ -1,0 +1,30 @@
+"""Whether a file is kept aside, by its name: for reference (``archive/``, ``train_old.py``), or to measure speed.
+
+What is said of such a file is true of its text. Nobody trains with it, or keeps what it trains. A name proves nothing,
+so it only makes a note of an error or a warning.
+"""
+
+from __future__ import annotations
+
+import re
+
+from analyzer.engine.trace import Site, Trace, start
+
+_KEPT = re.compile(
+    r"(?:^|[/_\-. ])(?:archived?|archives|deprecated|obsolete|legacy|backups?|bak|attic|graveyard|unused|trash|old"
+    r"|scratch|sandbox|playground)(?=[/_\-. ])|(?: copy(?: \d+)?| ?\(\d+\))\.(?:py|ipynb)$",
+    re.IGNORECASE,
+)
+_MEASURES = re.compile(
+    r"(?:^|[/_\-. ])(?:profil(?:e|er|ers|es|ing)|smoke|latency|throughput|speed|speedtest|flops)(?=[/_\-. ])",
+    re.IGNORECASE,
+)
+
+
+def why_aside(site: Site) -> Trace | None:
+    """The step of evidence that says so."""
+    if _KEPT.search(site.path):
+        return start(site, "by its name, this file is kept for reference")
+    if _MEASURES.search(site.path):
+        return start(site, "by its name, this file measures: nobody keeps what it computes")
+    return None
