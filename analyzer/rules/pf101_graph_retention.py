@@ -33,7 +33,7 @@ from analyzer.rules.short_stores import (
     is_summand,
     starts_over,
 )
-from analyzer.rules.sums import born_under
+from analyzer.rules.sums import born_under, is_set_back
 from analyzer.syntax import ir
 from analyzer.syntax.scope import dotted, walk
 
@@ -77,7 +77,8 @@ class GraphRetention(Rule):
     An error is what was seen whole: a network runs over data or between training steps, and no backward pass frees it.
     Where a convention bridges a gap (an argument gives batches, a criterion is one) it is a warning. It is a note where
     the loop is over neither data nor training, where what is kept comes out of code that was not read or goes into an
-    ``AverageMeter`` that was not, and in a function that nothing in a tree of several files names.
+    ``AverageMeter`` that was not, where a sum of freed graphs begins anew at every log (every n-th step), and in a
+    function that nothing in a tree of several files names.
 
     ## Fix safety
     ``.detach()`` is safe where what is kept is surely a tensor and no code that can be seen or not asks for its
@@ -286,7 +287,7 @@ def _severity(
     """
     passes = [event for event in program.of(Forward) if event.root in carrier.roots]
     if freed:
-        return Severity.NOTE if gaps and not passes else Severity.WARNING
+        return Severity.NOTE if (gaps and not passes) or is_set_back(program, store) else Severity.WARNING
     is_over_data = any(event.on_batch or any(loop.kind == "data" for loop in event.loops) for event in passes)
     is_long = any(_is_long(program, loop) for loop in loops) or any(program.within(Step, loops))
     if not is_long or is_never_named(program, store.calls):

@@ -41,8 +41,8 @@ class OutputsKeptOnDevice(Rule):
 
     ## When it stays quiet
     For classes, means, losses and one number per sample; for what is moved to the CPU or to NumPy; where the container
-    is emptied or written out on the way, is made anew per batch, or the loop ends early; in loops that train. Where a
-    graph is recorded as well, PF102 or PF101 speak.
+    is emptied or written out on the way, is made anew per batch, or the loop ends early; for a tensor that is joined to
+    another output of the same batch; in loops that train. Where a graph is recorded as well, PF102 or PF101 speak.
 
     ## Fix safety
     ``.cpu()`` is unsafe: what reads the container afterwards gets tensors on another device.
@@ -59,6 +59,8 @@ class OutputsKeptOnDevice(Rule):
             loop = _batches(program, kept)
             wide = [case for case in kept.outputs if case.device in {"accelerator", "model"} and not case.shape]
             if loop is None or not wide or any(guard.is_periodic for guard in kept.guards):
+                continue
+            if kept.into is None and not _is_carried(program, kept, loop):
                 continue
             forwards = [each for each in program.of(Forward) if each.site in _sites(wide)]
             if not forwards or all(each.is_dry for each in forwards) or program.is_left_early(loop):
@@ -77,6 +79,50 @@ class OutputsKeptOnDevice(Rule):
                 else Severity.NOTE,  # how wide, does not show
                 fix=_fix(kept),
             )
+
+
+def _is_carried(program: Program, kept: OutputKept, loop: Loop) -> bool:
+    """Whether a tensor that outputs are joined to comes from an earlier batch: it is no variable of a function that is
+    called once per batch, and nothing before in the same iteration gives it another value."""
+    statement = program.statement_of(loop)
+    if statement is None:
+        return True
+    way = _way_to(statement.body, kept.site.at) if kept.site.path == loop.site.path else None
+    if way is None or loop.depth != len(kept.calls):
+        function = program.function_around(kept.site)
+        way = _way_to(function.body, kept.site.at) if function is not None else None
+        return way is not None and not isinstance(way[-1].targets[0], ir.Name)
+    name = dotted(way[-1].targets[0])
+    return not any(isinstance(each, ir.Assign) and name in map(dotted, _targets(each)) for each in way[:-1])
+
+
+def _way_to(block: ir.Block, value_at: int) -> list[ir.Assign] | None:
+    """The assignments that are made in any case before one of them, and that one last."""
+    before: list[ir.Assign] = []
+    for node in block:
+        if isinstance(node, ir.Assign):
+            before.append(node)
+            if node.value is not None and node.value.at == value_at:
+                return before
+        for name in ("body", "orelse", "final"):
+            inner = _way_to(getattr(node, name, ()), value_at)
+            if inner is not None:
+                return before + inner
+        if isinstance(node, ir.With):
+            before += _assigns(node.body)
+    return None
+
+
+def _assigns(block: ir.Block) -> list[ir.Assign]:
+    """The assignments of a block that runs, and of the ``with`` blocks in it."""
+    found: list[ir.Assign] = []
+    for node in block:
+        found += [node] if isinstance(node, ir.Assign) else _assigns(node.body) if isinstance(node, ir.With) else []
+    return found
+
+
+def _targets(node: ir.Assign) -> list[ir.Expr]:
+    return [part for target in node.targets for part in (target.items if isinstance(target, ir.Display) else (target,))]
 
 
 def _is_handed_on(program: Program, kept: OutputKept) -> bool:

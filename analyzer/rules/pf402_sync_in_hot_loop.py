@@ -46,8 +46,8 @@ class SyncInHotLoop(Rule):
         norm = torch.linalg.vector_norm(torch.stack(norms)).item()
     ```
     Waits that stand apart from each other in one training step, with work for the device between them, are a note: each
-    but the last leaves the device without work. So are waits per element in evaluation or in a counted loop, and
-    `torch.cuda.synchronize()` or `empty_cache()` in every step.
+    but the last leaves the device without work. So are waits per element in evaluation, in a counted loop, or around a
+    loop that trains (once per epoch or round), and `torch.cuda.synchronize()` or `empty_cache()` in every step.
 
     One copy of the whole tensor (`.cpu()`, `.tolist()`) before an inner loop works as well.
 
@@ -84,7 +84,7 @@ class SyncInHotLoop(Rule):
                 if nest_key(steps) in training and nest_key(steps) not in timed and not _waits_anyway(sync, syncs):
                     _report_explicit(program, report, sync, steps)
             elif inner and all(loop.kind != "while" for loop in inner):
-                is_training = nest_key(steps) in training & stepping
+                is_training = nest_key(steps) in training & stepping and _is_step(program, steps)
                 _report_element(program, report, sync, steps, inner, is_training)
         _report_between(program, report, [sync for sync in syncs if nest_key(sync.loops) in training])
 
@@ -104,6 +104,14 @@ def _at_home(events: Iterable[Event]) -> frozenset[tuple[object, ...]]:
         over_data = [depth for depth, loop in enumerate(loops, 1) if loop.kind in {"data", "framework"}]
         found.update(nest_key(loops[:depth]) for depth in range(max(over_data, default=0), len(loops) + 1))
     return frozenset(found)
+
+
+def _is_step(program: Program, nest: tuple[Loop, ...]) -> bool:
+    """Whether each iteration runs backward, or steps, by itself: one that only holds a loop which trains (over batches
+    that were gathered before) comes once per epoch or round."""
+    key = nest_key(nest)
+    events: list[Event] = [*program.within(Backward, nest), *program.within(Step, nest)]
+    return any(nest_key(event.loops) == key for event in events)
 
 
 def _step_loop(sync: Sync, running: frozenset[tuple[object, ...]]) -> tuple[Loop, ...]:

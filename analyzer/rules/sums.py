@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from analyzer.engine.events import Loop, Store
 from analyzer.engine.program import Program
 from analyzer.engine.words import words
@@ -13,13 +15,53 @@ def born_under(program: Program, store: Store) -> int:
     """How many of the loops around a running sum are around its beginning as well. It lives at least over the innermost
     one: it was seen to hold what an earlier iteration left."""
     least = max(0, len(store.loops) - 1)
-    node = words(program).node(store.site)
-    target = node.target if isinstance(node, ir.Augment) else node.targets[0] if isinstance(node, ir.Assign) else None
+    target = _target(program, store)
     if isinstance(target, ir.Name):
         return min(least, _of_name(program, store, target.id, least))
     if isinstance(target, ir.Attribute) and store.owner is not None:
         return min(least, _of_attribute(program, store, target.attr, len(program.objects[store.owner].loops)))
     return least
+
+
+def is_set_back(program: Program, store: Store) -> bool:
+    """Whether every n-th iteration begins what is kept anew (``if step % 100 == 0: …; total = 0``): it holds no more
+    than the iterations between two logs."""
+    bodies = [_body(program, loop) or () for loop in store.loops if loop.site.path == store.site.path][-1:]
+    target = _target(program, store) or next((found for body in bodies for found in _appended_to(body, store)), None)
+    name = dotted(target) if target is not None else None
+    return name is not None and any(
+        isinstance(each, ir.Assign) and each.at != store.site.at and name in map(dotted, _targets(each))
+        for body in bodies
+        for branch in walk(body, False)
+        if isinstance(branch, ir.If) and _is_every_nth(branch.test)
+        for each in walk(branch.body, False)
+    )
+
+
+def _target(program: Program, store: Store) -> ir.Expr | None:
+    """What a running sum is assigned to."""
+    node = words(program).node(store.site)
+    return node.target if isinstance(node, ir.Augment) else node.targets[0] if isinstance(node, ir.Assign) else None
+
+
+def _appended_to(body: ir.Block, store: Store) -> Iterator[ir.Expr]:
+    """``losses`` of ``losses.append(loss)``."""
+    for node in walk(body, False):
+        if not isinstance(node, ir.Call) or not isinstance(node.callee, ir.Attribute):
+            continue
+        if any(arg.value.at == store.value_at for arg in node.args):
+            yield node.callee.value
+
+
+def _targets(node: ir.Assign) -> Iterator[ir.Expr]:
+    """What is given a value, one by one."""
+    for target in node.targets:
+        yield from target.items if isinstance(target, ir.Display) else (target,)
+
+
+def _is_every_nth(test: ir.Expr) -> bool:
+    parts = walk((ir.Evaluate(test.at, test),), False)
+    return any(isinstance(part, ir.Operation) and part.op == "%" for part in parts)
 
 
 def _of_name(program: Program, store: Store, name: str, least: int) -> int:
