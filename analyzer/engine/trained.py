@@ -49,19 +49,20 @@ def trained(node: ir.FunctionDef) -> frozenset[str]:
 
 @lru_cache(maxsize=2048)
 def functional(node: ir.FunctionDef) -> frozenset[str]:
-    """What is called with the parameters, of which the function reads the gradients one by one: a plain function
-    (``rnn(x, state, params)``; ``for p in params: p.grad.zero_()``). A module has its own. Of an input, the gradient is
-    read as it is (``x.grad.sign()``)."""
+    """What is called with the parameters, which the function hands to an optimizer, or of which it reads the gradients
+    one by one: a plain function (``rnn(x, state, params)``; ``for p in params: p.grad.zero_()``; ``net(x, w, b)``;
+    ``w.grad``). A module has its own. An input stands first, and its gradient is read as it is (``x.grad.sign()``)."""
     nodes = tuple(walk(node.body, into_functions=False))
     goes_over = {
         name: dotted(each.iter) for each in nodes if isinstance(each, ir.For) for name in target_names(each.target)
     }
     read = [each.value for each in nodes if isinstance(each, ir.Attribute) and each.attr == "grad"]
     lists = {dotted(each.value) for each in read if isinstance(each, ir.Subscript)}
-    lists |= {goes_over.get(each.id) for each in read if isinstance(each, ir.Name)}
-    calls = (each for each in nodes if isinstance(each, ir.Call))
-    given = ((dotted(call.callee), dotted(arg.value)) for call in calls for arg in call.args)
-    return frozenset(name for name, what in given if name and what and what in lists)
+    given = {goes_over.get(each.id, each.id) for each in read if isinstance(each, ir.Name)} | lists
+    calls = [each for each in nodes if isinstance(each, ir.Call)]
+    given |= {dotted(call.args[0].value) for call in calls if call.args and "optim." in (dotted(call.callee) or "")}
+    found = (dotted(call.callee) for call in calls if {dotted(arg.value) for arg in call.args[1:]} & given - {None})
+    return frozenset(name for name in found if name)
 
 
 @lru_cache(maxsize=2048)

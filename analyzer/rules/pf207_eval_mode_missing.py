@@ -240,8 +240,19 @@ def _severity(timeline: Timeline, forward: Forward) -> Severity | None:
 def _is_minded(timeline: Timeline, forward: Forward, event: Mode) -> bool:
     """Whether ``train()`` says that the mode matters to a network: to this one, if the code that trains it was read."""
     own = {forward.module, *forward.parts}
-    is_own = event.module is None or forward.module in event.modules or bool(own & event.modules)
-    return event.is_eval == "no" and (is_own or forward.module not in timeline.trained)
+    if event.is_eval != "no" or event.module is None or own & event.modules:
+        return event.is_eval == "no"
+    return forward.module not in timeline.trained and not _puts_back(timeline, event)
+
+
+def _puts_back(timeline: Timeline, event: Mode) -> bool:
+    """Whether a function that trains nothing calls ``eval()`` and then ``train()`` of one network: it leaves the mode
+    as it was, and minds that of no other network."""
+    before = timeline.modes[: timeline.modes.index(event)]
+    asleep = any(
+        each.is_eval == "yes" and each.module == event.module and each.function == event.function for each in before
+    )
+    return asleep and not any(each.function == event.function for each in timeline.backwards)
 
 
 def _is_partly_asleep(timeline: Timeline, forward: Forward) -> bool:
