@@ -16,6 +16,7 @@ from analyzer.engine.words import spelled, words
 from analyzer.findings import Severity
 from analyzer.fixes.edits import InsertAfter, InsertBefore
 from analyzer.rules.base import DraftFix, Report, Rule
+from analyzer.rules.scale_free import is_scale_free, is_written
 from analyzer.syntax import ir
 from analyzer.syntax.scope import of_type, target_names, walk
 
@@ -51,7 +52,9 @@ class UnscaledAccumulation(Rule):
     ## When it stays quiet
     When the loss is divided or multiplied by anything, when gradients are read or scaled before the step, for losses
     that are sums by choice, when a framework (Accelerate, DeepSpeed, Lightning) owns the backward pass, and when the
-    periodic condition guards the backward pass as well: training every n-th step accumulates nothing.
+    periodic condition guards the backward pass as well: training every n-th step accumulates nothing. A note where an
+    optimizer like Adam divides any factor away, without clipping and with no weight decay that is written down, and
+    the number of micro-batches comes from outside the file: it may well be one.
 
     ## Fix safety
     Unsafe: the learning rate may have been tuned for the summed gradients.
@@ -76,12 +79,20 @@ class UnscaledAccumulation(Rule):
                     "Divide the loss by the number of accumulation steps before `backward()`.",
                     because=_because(program, step, backward, loops),
                     gaps=[*gaps, Gap.UNSEEN] if _is_left_open(program, backward) else gaps,
+                    severity=Severity.NOTE if _is_divided_away(program, step) else None,
                     fix=_fix(program, step, backward),
                 )
 
 
 Found = tuple[Backward, tuple[Loop, ...], list[Gap]]
 E = TypeVar("E", bound=Event)
+
+
+def _is_divided_away(program: Program, step: Step) -> bool:
+    """Whether the optimizer takes the same step of the sum as of the mean, every so many iterations, and nobody wrote
+    down how many."""
+    periods = [guard.site for guard in step.guards if guard.is_periodic]
+    return bool(periods) and is_scale_free(program, step) and not any(is_written(program, site) for site in periods)
 
 
 def _because(program: Program, step: Step, backward: Backward, loops: tuple[Loop, ...]) -> list[Trace]:
@@ -192,6 +203,9 @@ def _is_normalised(program: Program, step: Step, nest: tuple[Loop, ...], added: 
     """Whether the loss is scaled, a sum by choice or owned by a framework, or gradients are used for anything else."""
     if any(event.via & _SCALED or event.by not in _OURS for event in added):
         return True
+    last = max(event.order for event in added)
+    if any(last < read.order < step.order for read in program.within(GradientRead, step.loops)):
+        return True  # ``for p in parameters: p.grad.div_(n)``, after the loop of the backward passes
     reads = program.within(GradientRead, nest) if nest else _beside(program, GradientRead, step)
     return any(True for _ in reads)
 

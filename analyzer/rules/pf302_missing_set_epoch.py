@@ -113,7 +113,9 @@ def _epochs(program: Program, sampler: ObjectId, loops: tuple[Loop, ...]) -> Loo
     """The innermost loop around whose rounds can be epochs; the sampler must live longer."""
     born = len(program.objects[sampler].loops)
     around = [loop for loop in loops[born:] if loop.kind in {"range", "while", "data"}]
-    return around[-1] if around else None
+    if not around or is_const(around[-1].bound, 1):  # ``for epoch in range(1)``: there is no second order
+        return None
+    return around[-1]
 
 
 def _gaps(
