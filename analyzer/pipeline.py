@@ -287,14 +287,17 @@ def _weighed(program: Program, drafts: list[Draft]) -> list[Draft]:
     weighed = []
     for draft in drafts:
         is_note = draft.severity is Severity.NOTE
-        why = None if is_note else _why_harmless(program, draft.site)
+        why = None if is_note else _why_harmless(program, draft)
         weighed.append(draft if why is None else _as_note(draft, why))
     return weighed
 
 
-def _why_harmless(program: Program, site: Site) -> Trace | None:
-    """Why what a place does is of no consequence as the tree is used. The cheap questions come first."""
-    return why_aside(site) or why_undefined(program, site) or why_unreached(program, site)
+def _why_harmless(program: Program, draft: Draft) -> Trace | None:
+    """Why what a finding says is of no consequence as the tree is used. The cheap questions come first; evidence that
+    leads through what nothing reaches is of a run that does not happen."""
+    why = why_aside(draft.site) or why_undefined(program, draft.site)
+    sites = dict.fromkeys([draft.site, *(step.site for step in draft.evidence)])
+    return why or next((found for site in sites if (found := why_unreached(program, site))), None)
 
 
 def _as_note(draft: Draft, why: Trace) -> Draft:

@@ -295,3 +295,26 @@ def test_files_that_are_kept_aside_by_their_names(path: str, *, is_aside: bool) 
     found = _found({path: text}, path)["train"]
     assert (found.severity is Severity.NOTE) is is_aside
     assert ("by its name" in found.evidence[-1].note) is is_aside
+
+
+def test_evidence_that_leads_through_what_nothing_reaches() -> None:
+    """The helper is used; the one caller that gives it probabilities is not."""
+    text = """
+from torch import nn
+
+
+def fit(probabilities, y):
+    loss = nn.functional.cross_entropy(probabilities, y)
+    loss.backward()
+
+
+def right(model: nn.Module, x, y):
+    fit(model(x), y)
+
+
+def wrong(model: nn.Module, x, y):
+    fit(model(x).softmax(-1), y)
+"""
+    run = "import net\n\nfor x, y in open('x'):\n    net.{}(1, x, y)\n"
+    assert _severity({"net.py": text, "main.py": run.format("right")}, "fit") is Severity.NOTE
+    assert _severity({"net.py": text, "main.py": run.format("wrong")}, "fit") is Severity.ERROR
