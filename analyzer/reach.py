@@ -22,7 +22,11 @@ NO_CALL, NO_IMPORT = "no call", "no import"
 _PARTS = re.compile(
     rb"\"\"\"[\s\S]*?\"\"\"|'''[\s\S]*?'''|\"(?:\\[\s\S]|[^\"\\\n])*\"|'(?:\\[\s\S]|[^'\\\n])*'|#[^\n]*|\\\r?\n"
 )
-_WORD = re.compile(rb"[A-Za-z_]\w*")
+_WORD = re.compile(rb"[A-Za-z_]\w*\b(?![ \t]*=(?!=))")
+"""Words that are read: ``train=True`` and ``train = 1`` use no function of that name."""
+_HOLDS_CODE = re.compile(rb"(?:\b[rR]?[fF][rR]?|\b(?:getattr|hasattr|attrgetter|methodcaller)\([^()]*)$")
+"""What stands on the line before a string that holds code, or a name that is looked up."""
+_OFFERED = re.compile(rb"^__all__[ \t]*\+?=[ \t]*([\[(][^\])]*)", re.MULTILINE)
 _DEFINED = re.compile(rb"(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)")
 _ALIAS = re.compile(rb"([\w.]+)[ \t]+as[ \t]+(\w+)")
 _MAIN = re.compile(rb"if\b.*\b__name__\b")
@@ -39,7 +43,7 @@ _LOADS_BY_NAME = re.compile(
 )
 _LOOKS_UP = re.compile(
     rb"\bgetattr\(\s*([\w.]*)[^,'\"]*,\s*(?![\"'][^\"'{%]*[\"']\s*[,)])|\b([\w.]+)\.__dict__\b|\bvars\(\s*([\w.]*)"
-    rb"|\b(globals|locals)\(\)|(?<![\w.])(eval|exec)\("
+    rb"|\b(globals|locals)\(\)|(?<![\w.])(eval|exec)\(|\b(getmembers)\("
 )
 _SETTINGS = frozenset(
     {b"args", b"arg", b"opt", b"opts", b"cfg", b"config", b"hparams", b"params", b"options", b"flags"}
@@ -115,17 +119,15 @@ class Outline:
 
 
 def _bare(source: bytes) -> bytes:
-    """Without comments and strings that are statements (documentation, code that was put out of use); strings that
-    remain stand on one line."""
+    """Without comments and strings: documentation, code that was put out of use, texts that say ``train``. Those stay,
+    on one line, that hold code (f-strings) or name an attribute (``getattr(module, "train")``)."""
 
     def kept(match: re.Match[bytes]) -> bytes:
-        text = match[0]
+        text, at = match[0], match.start()
         if text[:1] in b"#\\":
             return b" "
-        if text[:3] in (b'"""', b"'''"):
-            before = source[source.rfind(b"\n", 0, match.start()) + 1 : match.start()]
-            return b"0" if not before.strip(b" \trRuUbB") else text.replace(b"\n", b" ")
-        return text
+        line = source[source.rfind(b"\n", 0, at) + 1 : at]
+        return text.replace(b"\n", b" ") if _HOLDS_CODE.search(line) else b"0"
 
     return _PARTS.sub(kept, source)
 
@@ -152,6 +154,8 @@ def _regions(text: bytes) -> Iterator[list[bytes]]:
 def outline(source: bytes) -> Outline:
     """A file in rough."""
     found = Outline()
+    for names in _OFFERED.findall(source):
+        found.words |= set(_WORD.findall(names))
     for region in _regions(_bare(source.replace(b"\r\n", b"\n"))):
         first, text = region[0], b"\n".join(region)
         if first.startswith(b"@") or _DEFINED.match(first):

@@ -82,6 +82,8 @@ def test_what_nothing_names_is_a_note_that_says_so() -> None:
         {"other.py": "import net\n# net.spare(1, 2, 3)\n"},
         {"other.py": "import net\n'''\nnet.spare(1, 2, 3)\n'''\n"},
         {"other.py": "from net import spare\n"},
+        {"other.py": "import net\n\nspare = net.Net()\nnet.train(1, spare=True)\n"},
+        {"other.py": "import net\n\nif __name__ == '__main__':\n    print('spare', net)\n"},
         {"other.py": "from net import spare\n\n\ndef unused():\n    spare(1, 2, 3)\n"},
         {"other.py": "from net import spare as more\n\n\ndef unused():\n    more(1, 2, 3)\n"},
         {"test_net.py": "import pytest\nfrom net import spare\n\n\ndef test_it():\n    spare(1, 2, 3)\n"},
@@ -108,6 +110,8 @@ def test_comments_imports_tests_and_other_dead_code_use_nothing(more: dict[str, 
             '"source": "import net\\nnet.spare(1, 2, 3)"}]}'
         },
         {"other.ipynb": '{"nbformat": 4, "cells": [{"cell_type": "code", "source": "%run net.py\\nspare(1, 2, 3)"}]}'},
+        {"other.py": "import net\n\nif __name__ == '__main__':\n    print(f'{net.spare(1, 2, 3)}', net)\n"},
+        {"other.py": "import net\nfrom net import spare\n\n__all__ = [\n    'spare',\n]\nnet.Net()\n"},
         {"hubconf.py": "from net import spare as best\n\n\ndef entry():\n    return best\n"},
         {"other.py": "from net import spare\n\n\n@app.automain\ndef run():\n    spare(1, 2, 3)\n"},
         {"setup.py": "", "__init__.py": ""},
@@ -229,8 +233,8 @@ def test_the_outline_of_a_file() -> None:
     ]
     assert b"inner" in known.definitions[0].words
     assert b"said" not in known.definitions[0].words
-    assert {b"x", b"no", b"last"} <= known.words
-    assert not {b"spoken", b"inner", b"a", b"f"} & (known.words - {b"def"})
+    assert {b"last"} <= known.words
+    assert not {b"spoken", b"inner", b"a", b"f", b"no", b"x"} & (known.words - {b"def"})
     assert {b"Base"} == known.definitions[1].bases
     assert known.runs
     assert b"go" in (known.main_words or set())
