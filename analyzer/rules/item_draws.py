@@ -8,6 +8,7 @@ from analyzer.engine.events import Backward
 from analyzer.engine.loading import is_absent, is_const, loading
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Site
+from analyzer.rules.offered import by_default
 from analyzer.syntax import ir
 
 _ITEM = frozenset({"__getitem__", "__call__"})
@@ -24,14 +25,16 @@ def without_workers(program: Program, sites: list[Site]) -> list[Site]:
 
 
 def _has_workers(program: Program) -> bool:
-    """Whether every loader that trains, or else every one, is given workers, as far as is written. Where the files name
-    a loader and none was seen to be made, another place makes it."""
+    """Whether every loader that trains, or else every one, is given workers, as far as is written; an option says so by
+    its default. Where the files name a loader and none was seen to be made, another place makes it."""
     known = loading(program)
     made = [event for event in known.made.values() if event.loader in known.trains] or list(known.made.values())
     if not made:
         return any(b"DataLoader(" in (program.project.read(path) or b"") for path in program.modules)
     counts = [event.argument("num_workers") for event in made]
-    return not any(is_absent(count) or is_const(count, 0) for count in counts)
+    if any(is_absent(count) or is_const(count, 0) for count in counts):
+        return False
+    return not any(by_default(program, event.site, "num_workers") == 0 for event in made)
 
 
 def is_for_item(program: Program, site: Site) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from analyzer.engine.events import Event, Guard
 from analyzer.engine.fold import NotConstant, binary, unary
 from analyzer.engine.program import Program
+from analyzer.engine.trace import Site
 from analyzer.engine.words import words
 from analyzer.syntax import ir
 from analyzer.syntax.scope import walk
@@ -65,6 +66,13 @@ class Offers:
         except _Unknown:
             return False
 
+    def by_default(self, node: ir.Expr, path: str) -> object:
+        """What an expression is where the command line says nothing; None also where that is not in the text."""
+        try:
+            return self._value(node, path, _DEPTH)
+        except _Unknown:
+            return None
+
     def _value(self, node: ir.Expr, path: str, depth: int) -> object:
         if isinstance(node, ir.Constant):
             return node.value
@@ -118,10 +126,22 @@ class Offers:
 
 def is_offered(program: Program, event: Event) -> bool:
     """Whether an event only happens where an option is given that is off by default."""
+    offers = _offers(program)
+    return any(offers.is_off(guard) for guard in event.guards)
+
+
+def by_default(program: Program, call: Site, keyword: str) -> object:
+    """What a call is given under a keyword where the command line says nothing."""
+    node = words(program).node(call)
+    given = [arg.value for arg in node.args if arg.keyword == keyword] if isinstance(node, ir.Call) else []
+    return _offers(program).by_default(given[0], call.path) if given else None
+
+
+def _offers(program: Program) -> Offers:
     found = program.answers.get(Offers)
     if not isinstance(found, Offers):
         found = program.answers[Offers] = Offers(program)
-    return any(found.is_off(guard) for guard in event.guards)
+    return found
 
 
 def _dest(call: ir.Call) -> str | None:

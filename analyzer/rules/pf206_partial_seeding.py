@@ -9,13 +9,14 @@ from analyzer.engine.data_events import Drawn, LoaderMade, Seeded
 from analyzer.engine.events import Backward, Event, Guard, Mode, Step
 from analyzer.engine.loading import is_const
 from analyzer.engine.optim_events import OptimizerMade
-from analyzer.engine.plots import is_only_plotted
+from analyzer.engine.plots import is_only_plotted, is_only_shown
 from analyzer.engine.program import Program
 from analyzer.engine.randomness import STREAMS, Randomness, draws_of, is_right_before_order, randomness, seeds_of
 from analyzer.engine.trace import Gap, Site, Trace, start
 from analyzer.engine.words import spelled, words
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
+from analyzer.rules.drawn_seeds import makes_seed
 from analyzer.rules.item_draws import is_for_item, without_workers
 from analyzer.syntax import ir
 from analyzer.syntax.scope import dotted, nodes_around, walk
@@ -58,9 +59,9 @@ class PartialSeeding(Rule):
     ## When it stays quiet
     When every generator that is drawn from is seeded somewhere in the program, in a helper or by a framework; when
     a generator of one's own is used (``np.random.default_rng(0)``); when the generator that is not seeded is never
-    drawn from, or only after the training, for a picture, where a file keeps what came out, or in the workers of a
-    loader, where torch seeds NumPy and ``random``. A seed right before one shuffle or split may be meant for that
-    alone: it is possible, and a function that puts the state back seeds nothing.
+    drawn from, or only after the training, for a picture (also to pick what it shows), for a seed, where a file keeps
+    what came out, or in the workers of a loader, where torch seeds NumPy and ``random``. A seed right before one
+    shuffle or split may be meant for that alone: it is possible, and a function that puts the state back seeds nothing.
 
     It is a warning where the text shows the whole of it: what the file runs when it is started seeds, trains, and
     draws. It is a note where one of the three was not seen to be reached from there (a program that trains nothing, a
@@ -234,7 +235,7 @@ def _runs(program: Program) -> Iterator[_Run]:
 
 def _is_for_run(program: Program, site: Site) -> bool:
     """Whether what is drawn is a part of the run, and no seed or name of it."""
-    return not _makes_seed(program, site) and not _is_in_text(program, site)
+    return not makes_seed(program, site) and not _is_in_text(program, site)
 
 
 def _is_late(seed: Seeded, draws: list[Drawn]) -> bool:
@@ -348,9 +349,13 @@ def _that_matter(program: Program, sites: list[Site], stream: str, trains: Step 
         sites = [site for site in sites if site not in drawn or not _comes_after(program, drawn[site], steps)]
     once = {event.site for event in program.of(Drawn) if any(_is_kept_in_file(program, g) for g in event.guards)}
     sites = [
-        site for site in sites if site not in once and not _makes_seed(program, site) and not _is_in_text(program, site)
+        site for site in sites if site not in once and not makes_seed(program, site) and not _is_in_text(program, site)
     ]
-    return [site for site in sites if not is_only_plotted(program, site) and not _is_a_look(program, site)]
+    return [
+        site
+        for site in sites
+        if not is_only_plotted(program, site) and not is_only_shown(program, site) and not _is_a_look(program, site)
+    ]
 
 
 def _is_a_look(program: Program, site: Site) -> bool:
@@ -367,18 +372,6 @@ def _is_a_look(program: Program, site: Site) -> bool:
     counts = [arg.value for arg in node.args if arg.keyword in {"k", "size"}]
     counts += [arg.value for arg in node.args[_PICKS[name] :] if not arg.keyword]
     return all(isinstance(each, ir.Constant) and isinstance(each.value, int) and each.value <= _FEW for each in counts)
-
-
-def _makes_seed(program: Program, site: Site) -> bool:
-    """Whether what is drawn is a seed: ``args.seed = random.randint(1, 10000)``. Another one each time is meant."""
-    function, unit = program.function_around(site), program.unit(site.path)
-    body = function.body if function is not None else unit.body if unit is not None else ()
-    return any(
-        isinstance(node, ir.Assign)
-        and any("seed" in spelled(target).lower() for target in node.targets)
-        and any(getattr(part, "at", None) == site.at for part in walk((node,), True))
-        for node in walk(body, False)
-    )
 
 
 def _is_kept_in_file(program: Program, guard: Guard) -> bool:
