@@ -27,6 +27,7 @@ _ACTS = re.compile(
     | \.eval\(|\bevaluate\w*\(|\bvalid(?:ate)?\(|\btest\(|\binfer\(
     | [lL]oader\b|\b(?:torch|th|t)\.load\(|(?<![\w.])load\(|load_checkpoint|load_model|\.state_dict\(|load_state_dict\(
     | \bparameters\(\)|named_parameters\(|\bsave\w*\(|seed\w*\(|__main__
+    | RandomState\(|default_rng\(
     | [lL]oss\(|cross_entropy|CrossEntropy|nll_loss|NLLLoss|kl_div|KLDiv|criterion\(
     | lightning|fastai|skorch|mmengine|mmcv|composer|ignite|deepspeed\.|Accelerator\(
     """,

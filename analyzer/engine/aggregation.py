@@ -40,10 +40,13 @@ _HANDS = 2
 
 @dataclass(frozen=True, slots=True)
 class Total:
-    """What a loop adds up: where it is first used, and whether code that was not read may have merged it."""
+    """What a loop adds up: where it is first used, and whether code that was not read may have merged it. `is_apart`:
+    the program puts results of ranks together somewhere else, before the evaluation, as one does with training losses.
+    """
 
     used: Site
     is_sure: bool
+    is_apart: bool = False
 
 
 def total_of(program: Program, loop: Site, calls: tuple[Site, ...]) -> Total | None:
@@ -58,14 +61,15 @@ def total_of(program: Program, loop: Site, calls: tuple[Site, ...]) -> Total | N
     if node is None:
         return None
     used = _first_use(program, loop.path, body, node, set(_filled(node)))
-    if used is None or _is_merged(program, loop.path, body, calls):
+    if used is None or _is_merged(program, loop.path, body, calls, after=True):
         return None
+    is_apart = _is_merged(program, loop.path, body, calls)
     statement, names = used
     origins = {_origin(program, loop.path, body, name) for name in names}
     if "merges" in origins:
         return None
     is_sure = "unread" not in origins and not _is_handed_on(program, loop.path, statement, names)
-    return Total(Site(loop.path, statement.at), is_sure)
+    return Total(Site(loop.path, statement.at), is_sure, is_apart)
 
 
 def _filled(loop: ir.For) -> Iterator[str]:
@@ -142,14 +146,20 @@ def _names(value: ir.Expr) -> Iterator[str]:
             yield name
 
 
-def _is_merged(program: Program, path: str, body: ir.Block, calls: tuple[Site, ...]) -> bool:
-    """Whether a name in the function, its callers or its callees speaks of merging."""
-    callers = [program.function_around(site) for site in calls]
-    around = [caller.body for caller in callers if caller is not None]
-    around += [unit.body for site in calls[:1] if (unit := program.unit(site.path)) is not None]
-    if any(_speaks(each) for each in (body, *around)):
+def _is_merged(program: Program, path: str, body: ir.Block, calls: tuple[Site, ...], after: bool = False) -> bool:
+    """Whether a name in the function, its callers or its callees speaks of merging; `after`: in the callers, behind the
+    call that led to the evaluation, for its result."""
+    bodies: list[tuple[ir.Block, int]] = [(body, -1)]
+    for site in calls:
+        caller = program.function_around(site)
+        if caller is not None and not (after and site in program.entries):
+            bodies.append((caller.body, _statement_at(caller.body, site.at) if after else -1))
+    unit = program.unit(calls[0].path) if calls else None
+    if unit is not None and not (after and calls[0] in program.entries):
+        bodies.append((unit.body, _statement_at(unit.body, calls[0].at) if after else -1))
+    if any(_speaks(each, since) for each, since in bodies):
         return True
-    todo, seen = {name for each in (body, *around) for name in _called(each)}, set[str]()
+    todo, seen = {name for each, since in bodies for name in _called(each, since)}, set[str]()
     for _ in range(_HANDS):
         inside = [function.body for function in _functions(program) if function.name in todo - seen]
         if any(_speaks(each) for each in inside):
@@ -159,26 +169,35 @@ def _is_merged(program: Program, path: str, body: ir.Block, calls: tuple[Site, .
     return False
 
 
+def _statement_at(body: ir.Block, at: int) -> int:
+    """Where the statement begins that something stands in."""
+    return max((node.at for node in walk(body, False) if isinstance(node, ir.Stmt) and node.at <= at), default=at)
+
+
 def _functions(program: Program) -> Iterator[ir.FunctionDef]:
     for path in program.modules:
         yield from of_type(program.unit(path), ir.FunctionDef)
 
 
-def _called(body: ir.Block) -> Iterator[str]:
+def _called(body: ir.Block, since: int = -1) -> Iterator[str]:
     """The last names of what a body calls; what it makes an instance of counts with its constructor."""
     for node in walk(body, False):
+        if getattr(node, "at", since) < since:
+            continue
         if isinstance(node, ir.Call) and (name := dotted(node.callee)):
             yield name.rpartition(".")[2]
         elif isinstance(node, ir.Call) and isinstance(node.callee, ir.Attribute):
             yield node.callee.attr
 
 
-def _speaks(body: ir.Block) -> bool:
-    return any(_PUTS_TOGETHER.search(word) for word in _spoken(body))
+def _speaks(body: ir.Block, since: int = -1) -> bool:
+    return any(_PUTS_TOGETHER.search(word) for word in _spoken(body, since))
 
 
-def _spoken(body: ir.Block) -> Iterator[str]:
+def _spoken(body: ir.Block, since: int = -1) -> Iterator[str]:
     for node in walk(body, False):
+        if getattr(node, "at", since) < since:
+            continue
         if isinstance(node, ir.Name):
             yield node.id
         elif isinstance(node, ir.Attribute):

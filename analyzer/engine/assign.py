@@ -177,6 +177,7 @@ class Assignments(Calls):
             is_last = isinstance(index, Const) and index.value == -1
             self.end_with(case, value if is_last else unseen("the last item", self.site(at)), state)
             if isinstance(index, Const):
+                weights.kept(self, case.obj, f"[{index.value!r}]", value, at, state)
                 state.set((case.obj, f"[{index.value!r}]"), value)
             else:
                 state.add((case.obj, "[]"), value)

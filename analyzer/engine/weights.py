@@ -104,10 +104,16 @@ def named(machine: Machine, node: ir.Assign, value: Value) -> None:
 
 
 def restored(machine: Machine, args: Args, at: int, state: State) -> None:
-    """``model.load_state_dict(self.best)``."""
+    """``model.load_state_dict(self.best)``, or ``self.best["weights"]``."""
     node = args.node(0, "state_dict")
     if isinstance(node, ir.Attribute) and isinstance(node.value, ir.Name):
-        for case in machine.evaluate(node.value, state).cases:
-            if isinstance(case, Ref):
-                trace = start(machine.site(at), "they are loaded back here")
-                machine.emit(WeightsRestored, at, trace, place=(case.obj, node.attr))
+        of: ir.Expr = node.value
+        field = node.attr
+    elif isinstance(node, ir.Subscript) and isinstance(node.index, ir.Constant):
+        of, field = node.value, f"[{node.index.value!r}]"
+    else:
+        return
+    for case in machine.evaluate(of, state).cases:
+        if isinstance(case, Ref):
+            trace = start(machine.site(at), "they are loaded back here")
+            machine.emit(WeightsRestored, at, trace, place=(case.obj, field))

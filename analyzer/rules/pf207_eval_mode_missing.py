@@ -63,8 +63,8 @@ class EvalModeMissing(Rule):
     self.training`` may not, and one that an option adds may not be there), and nothing calls ``train()``: of this
     model, if the code that trains it was read, or else anywhere in the program. So it is where pictures are drawn of
     what comes out, where parts of the model are switched by themselves or all of it under an option, for a loss
-    that minds the mode behind a network that was switched, and for a function of one batch that sets no mode beside
-    one that trains and does.
+    that minds the mode behind a network that was switched, for texts that are generated, and for a function of one
+    batch that sets no mode beside one that trains and does.
 
     ## Fix safety
     Unsafe: the results of the evaluation change, which is the point, and a later training loop needs ``train()``.
@@ -109,7 +109,9 @@ class EvalModeMissing(Rule):
                 because=chain(forward.mode or program.objects[forward.module].trace, nest[-1].trace, forward.trace),
                 gaps=gaps,
                 severity=Severity.NOTE
-                if _is_for_show(program, forward, nest) or (forward is not first and first.is_eval == "yes")
+                if forward.method == "generate"  # a language model of today has nothing that minds the mode
+                or _is_for_show(program, forward, nest)
+                or (forward is not first and first.is_eval == "yes")
                 else _severity(timeline, forward),
                 fix=before_loop(program, forward, nest, "eval"),
             )

@@ -15,7 +15,7 @@ from analyzer.engine.origins import origins
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap, Site, Trace, start
 from analyzer.engine.values import Const, ObjectId, Ref, Scalar, Tensor, Tuple, Value
-from analyzer.engine.words import spelled
+from analyzer.engine.words import spelled, words
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
 from analyzer.rules.iteration import exclude, extra_guards, in_one_iteration, nest_of
@@ -85,7 +85,7 @@ class SchedulerMisuse(Rule):
     def check(self, program: Program, report: Report) -> None:
         """Each step of a scheduler against the steps of the optimizer around it."""
         _once_per_epoch(program, report)
-        schedules = _known(list(program.of(SchedulerStep)))
+        schedules = _known(program, list(program.of(SchedulerStep)))
         if not schedules:
             return
         steps = list(program.of(Step))
@@ -153,12 +153,27 @@ def _given(call: ir.Call, name: str, position: int) -> ir.Expr | None:
     return next(named, plain[position] if position < len(plain) else None)
 
 
-def _known(schedules: list[SchedulerStep]) -> list[SchedulerStep]:
-    """Without the calls that may mean one of several schedulers, as an option says: nothing is sure of any."""
+def _known(program: Program, schedules: list[SchedulerStep]) -> list[SchedulerStep]:
+    """Without the calls that may mean one of several schedulers, as an option says: nothing is sure of any. One that is
+    made anew (after a checkpoint is read, for another phase) is as the first one, if it is made of the same words."""
     meant: dict[object, set[ObjectId]] = {}
     for event in schedules:
         meant.setdefault((event.site, event.calls), set()).add(event.scheduler)
-    return [event for event in schedules if len(meant[event.site, event.calls]) == 1]
+    return [
+        event
+        for event in schedules
+        if event.scheduler == min(meant[event.site, event.calls])
+        and len({_made_of(program, each) for each in meant[event.site, event.calls]}) == 1
+    ]
+
+
+def _made_of(program: Program, scheduler: ObjectId) -> object:
+    """The call that makes a scheduler, without its numbers; each stands for itself where that was not read."""
+    made = program.objects[scheduler]
+    node = words(program).node(made.trace.site)
+    if not isinstance(node, ir.Call) or not made.name:
+        return scheduler
+    return made.name, tuple((arg.keyword, spelled(arg.value)) for arg in node.args)
 
 
 # --- granularity ----------------------------------------------------------------------------------------------------

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from analyzer.engine.events import Backward, Mode, Step
+from analyzer.engine.data_events import Restored
+from analyzer.engine.events import Backward, Forward, Mode, Step
 from analyzer.engine.frozen import FrozenInTrain, LeftInTrain
 from analyzer.engine.optim_events import OptimizerMade
 from analyzer.engine.program import Program, nest_key
@@ -62,6 +63,7 @@ class FrozenModuleInTrainMode(Rule):
     def check(self, program: Program, report: Report) -> None:
         """A training forward through a frozen part whose mode was set by a `train()` of what holds it."""
         _check_left(program, report)
+        _check_asked(program, report)
         passes = list(program.of(FrozenInTrain))
         if not passes:
             return
@@ -201,6 +203,44 @@ def _check_left(program: Program, report: Report) -> None:
             because=[program.objects[event.module].trace, event.freeze, event.trace],
             gaps=[Gap.CONVENTION],
             severity=None if _keeps_statistics(program, event) else Severity.NOTE,
+        )
+
+
+def _check_asked(program: Program, report: Report) -> None:
+    """A network whose weights were loaded is only asked, with gradients off, in the loop of the steps of another one,
+    and no code puts it, or anything that is not known, into a mode."""
+    restored = {event.into: event for event in program.of(Restored) if event.into is not None}
+    steps = [event for event in program.of(Step) if event.loops]
+    if not restored or not steps or any(event.module is None for event in program.of(Mode)):
+        return
+    switched = frozenset(part for event in program.of(Mode) for part in event.modules)
+    moved = frozenset(part for event in steps for part in event.modules)
+    optimized = moved | frozenset(part for made in program.of(OptimizerMade) for part in made.parts)
+    inside = {nest_key(event.loops) for event in steps}
+    passes = [event for event in program.of(Forward) if event.module in restored and event.module not in optimized]
+    if not optimized or not switched:
+        return  # what is trained, or who sets modes, does not show
+    for event in passes:
+        module = event.module
+        if module is None or (event.grad, event.is_eval) != ("no", "no") or event.depends == "no" or event.modes:
+            continue
+        if nest_key(event.loops) not in inside or module in switched | program.followers or event.asleep:
+            continue
+        if program.objects[module].born in {"argument", "called", "eval"} or program.escapes(module) is not None:
+            continue
+        unit = program.unit(event.site.path)
+        if unit is None or any(how & {"lerp_(…)", "mul_(…)", "copy_(…)"} for how in unit.uses.values()):
+            continue  # it may follow what is trained
+        if len([each for each in program.of(Restored) if each.into == module]) > 1:
+            continue
+        report(
+            event.site,
+            f"`{program.sources.text(event.site)}` asks a network whose weights were loaded, and which {{is}} still in "
+            "train mode, as it was made: its dropout drops out, its batch norm goes on updating its statistics. Call "
+            "`eval()` on it.",
+            because=[program.objects[module].trace, restored[module].trace, event.trace],
+            gaps=[Gap.CONVENTION],
+            severity=Severity.NOTE,  # its layers were not read
         )
 
 

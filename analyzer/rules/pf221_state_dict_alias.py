@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from analyzer.engine.events import Step
+from analyzer.engine.events import Backward, Step
 from analyzer.engine.mode_events import ModuleNamed, WeightsKept, WeightsRestored, WeightsUsed
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap, Site, Trace, start
@@ -69,6 +69,23 @@ class StateDictAlias(Rule):
             if load is not None and site not in done and load.function != kept.function:
                 gap = Gap.UNSEEN if _is_result(program, kept) else Gap.CONVENTION
                 _report(program, report, kept.weights, [load.trace], [gap])
+            elif load is None and site not in done and _is_only_kept(program, kept):
+                _report(program, report, kept.weights, [kept.trace], [Gap.CONVENTION], Severity.NOTE)
+
+
+def _is_only_kept(program: Program, kept: WeightsKept) -> bool:
+    """Whether the best weights so far become an attribute that this function does not read, in a program that trains:
+    who uses them was not read, and does so later."""
+    function = program.function_around(kept.site)
+    if function is None or kept.place[1].startswith("[") or not _is_best(program, kept):
+        return False
+    reads = (
+        node for node in walk(function.body, False) if isinstance(node, ir.Attribute) and node.attr == kept.place[1]
+    )
+    backwards = list(program.of(Backward))
+    return (
+        sum(1 for _ in reads) == 1 and bool(backwards) and all(each.calls[:1] != kept.calls[:1] for each in backwards)
+    )
 
 
 def _is_result(program: Program, kept: WeightsKept) -> bool:
@@ -174,7 +191,14 @@ def _is_made_anew(program: Program, weights: int, event: WeightsUsed) -> bool:
     )
 
 
-def _report(program: Program, report: Report, weights: int, later: list[Trace], gaps: list[Gap]) -> None:
+def _report(
+    program: Program,
+    report: Report,
+    weights: int,
+    later: list[Trace],
+    gaps: list[Gap],
+    severity: Severity | None = None,
+) -> None:
     made = program.objects[weights].trace
     if _is_copied_after(program, made.site):
         return
@@ -184,6 +208,7 @@ def _report(program: Program, report: Report, weights: int, later: list[Trace], 
         "that what is kept here {will be} the last weights and not these. Wrap it in `copy.deepcopy(…)`.",
         because=[made, *later],
         gaps=gaps,
+        severity=severity,
         fix=_fix(program, made.site),
     )
 

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import re
+
 from analyzer.engine.data_events import LoaderMade
 from analyzer.engine.loading import is_absent, is_const
 from analyzer.engine.program import Program
-from analyzer.engine.trace import Gap, Trace, start
+from analyzer.engine.trace import Gap, Site, Trace, start
 from analyzer.engine.values import Class, Const
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
 from analyzer.syntax import ir
+from analyzer.syntax.scope import dotted, walk
+
+_MAKERS = frozenset(["RandomState", "default_rng", "Random"])
+_SEEDS_WORKERS = re.compile(rb"worker_init_fn|get_worker_info|\.seed\(")
+"""What a file says where workers are told apart, or a generator is set to a seed again."""
 
 
 class WorkerSeed(Rule):
@@ -47,7 +54,7 @@ class WorkerSeed(Rule):
     ## When it stays quiet
     Without workers (a note for a single one, which draws the same in every epoch); with a ``worker_init_fn`` that
     seeds by worker; for the global generators, which torch seeds per worker since 1.9; for a generator that only
-    ``__init__`` uses.
+    ``__init__`` uses. A note where who loads the dataset was not read, or is not told.
 
     ## Fix safety
     No automatic fix: which seed a run should have is the author's choice.
@@ -76,6 +83,8 @@ class WorkerSeed(Rule):
                 )
             elif is_absent(made.argument("worker_init_fn")) and not made.has_more:
                 _held(program, report, made, gaps)
+        if not report.drafts:
+            _alone(program, report)
 
 
 def _held(program: Program, report: Report, made: LoaderMade, gaps: list[Gap]) -> None:
@@ -91,6 +100,60 @@ def _held(program: Program, report: Report, made: LoaderMade, gaps: list[Gap]) -
             gaps=gaps,
             severity=Severity.NOTE if is_const(made.argument("num_workers"), 1) else None,  # the same in every epoch
         )
+
+
+def _alone(program: Program, report: Report) -> None:
+    """A dataset draws from a generator that it has made for itself, and who loads it was not read, or is not told."""
+    sources = [program.project.read(path) or b"" for path in program.modules]
+    loaders = list(program.of(LoaderMade))
+    if any(_SEEDS_WORKERS.search(source) for source in sources):
+        return
+    if any(is_absent(each.argument("num_workers")) or is_const(each.argument("num_workers"), 0) for each in loaders):
+        return
+    for path in program.modules:
+        unit = program.unit(path)
+        for cls in unit.body if unit is not None else ():
+            if not isinstance(cls, ir.ClassDef) or not any(_last(base.value) == "Dataset" for base in cls.bases):
+                continue
+            methods = {node.name: node for node in cls.body if isinstance(node, ir.FunctionDef)}
+            init, item = methods.get("__init__"), methods.get("__getitem__")
+            for node in walk(init.body, False) if init is not None and item is not None else ():
+                value = node.value if isinstance(node, ir.Assign) else None
+                if (
+                    not isinstance(node, ir.Assign)
+                    or not isinstance(value, ir.Call)
+                    or _last(value.callee) not in _MAKERS
+                ):
+                    continue
+                names = [to.attr for to in node.targets if isinstance(to, ir.Attribute) and dotted(to.value) == "self"]
+                if names and item is not None and _draws_item(item, methods, names[0]):
+                    made = start(Site(path, node.at), "a generator of the dataset's own")
+                    report(
+                        made.site,
+                        f"Every worker of a loader {{does get}} a copy of this generator (`self.{names[0]}`) in the "
+                        "same state: all of them draw the same random numbers. Make it anew in `worker_init_fn`, "
+                        "from the worker's seed.",
+                        because=[made, start(Site(path, item.at), "an item is drawn with it here")],
+                        gaps=[Gap.CONVENTION],
+                        severity=Severity.NOTE,  # who loads it, with how many workers, was not read
+                    )
+
+
+def _draws_item(item: ir.FunctionDef, methods: dict[str, ir.FunctionDef], name: str) -> bool:
+    """Whether giving an item draws from an attribute, in the method itself or in one that it calls, and nothing there
+    makes it anew."""
+    called = [each for other, each in methods.items() if "()" in item.uses.get(f"self.{other}", ())]
+    if any(
+        isinstance(node, ir.Assign) and any(dotted(to) == f"self.{name}" for to in node.targets)
+        for each in (item, *called)
+        for node in walk(each.body, False)
+    ):
+        return False
+    return any(any(use.endswith("(…)") for use in each.uses.get(f"self.{name}", ())) for each in (item, *called))
+
+
+def _last(expr: ir.Expr) -> str:
+    return (dotted(expr) or "").rpartition(".")[2]
 
 
 def _draws(program: Program, cls: Class | None, name: str) -> bool:

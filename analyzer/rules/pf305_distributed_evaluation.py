@@ -46,8 +46,9 @@ class DistributedEvaluation(Rule):
 
     ## When it stays quiet
     Where the function, its callers or what they call put results together (``all_reduce``, ``gather``, a meter that
-    synchronises, torchmetrics); where each rank writes a part of its own; where every rank evaluates everything, or
-    only one rank evaluates: that is waste, not a wrong number; for one process.
+    synchronises, torchmetrics), a note if only code before the evaluation does; where each rank writes a part of its
+    own; where every rank evaluates everything, or only one rank evaluates: that is waste, not a wrong number; for one
+    process.
 
     ## Fix safety
     No automatic fix: what to sum and what to gather depends on the metric.
@@ -107,6 +108,7 @@ def _report_shard(program: Program, report: Report, event: LoaderIterated, why: 
         "rank. Sum or gather it over all ranks first.",
         because=[why, event.trace],
         gaps=[Gap.CONVENTION if total.is_sure and is_several else Gap.UNSEEN],
+        severity=Severity.NOTE if total.is_apart else None,
     )
 
 
