@@ -62,10 +62,18 @@ def _gone_over(iterable: ir.Expr) -> set[str]:
 
 def is_over_models(program: Program, carrier: Tensor | Unknown, loops: tuple[Loop, ...]) -> bool:
     """Whether the loops go over the models that are called, an ensemble: as many outputs as there are models. Each may
-    be one item of a list: ``self.critics[agent](x)``."""
-    sites = [event.site for event in program.of(Forward) if event.root in carrier.roots]
-    called = {name for site in sites for name in _chosen_by(program, site)}
-    return bool(sites) and all(called & _drawn_names(program, loop) for loop in loops)
+    be one item of a list, or what holds one: ``self.critics[agent](x)``, ``agent.update(x)``."""
+    passes = [event for event in program.of(Forward) if event.root in carrier.roots]
+    return bool(passes) and all(
+        _drawn_names(program, loop)
+        & {
+            name
+            for event in passes
+            for site in (event.site, *event.calls[loop.depth :][:1])
+            for name in _chosen_by(program, site)
+        }
+        for loop in loops
+    )
 
 
 def _chosen_by(program: Program, site: Site) -> set[str]:
