@@ -15,7 +15,7 @@ from analyzer.fixes.edits import InsertAfter
 from analyzer.rules.base import DraftFix, Report, Rule
 from analyzer.rules.host_saves import are_saved_from_host
 from analyzer.rules.offered import is_offered
-from analyzer.rules.restoring import file_named, is_published, was_saved_here
+from analyzer.rules.restoring import continues_itself, file_named, is_published, was_saved_here
 from analyzer.syntax import ir
 from analyzer.syntax.scope import dotted, of_type, walk
 
@@ -63,8 +63,9 @@ class CheckpointMapLocation(Rule):
     only where an option says so that is off by default; also where only the number of the GPU is chosen, where the tree
     has kernels for CUDA, or where none of its files saves anything; where the caller gives the device, or nothing in
     the tree calls the function that restores; where the networks are saved from the CPU, so that only the optimizer
-    comes from a GPU; where the state lies beside pretrained weights, if at all; and where a process without a rank uses
-    the CPU.
+    comes from a GPU; where the state lies beside pretrained weights, if at all; where a process without a rank uses the
+    CPU; and where one process looks for the file that it saves itself and goes on from there: the same job on the same
+    machine.
 
     ## Fix safety
     Unsafe: ``map_location="cpu"`` is right for ``load_state_dict``, which copies to where the parameters are; a whole
@@ -171,6 +172,8 @@ def _is_sure(program: Program, why: Distributed | DeviceChosen | None, pairs: li
         wrapped = {e.calls[:1] for e in several if e.how != "group" and not is_offered(program, e)}
         return any(read.calls[:1] in wrapped for read, _ in pairs)
     if not is_resumed or _is_harmless(program, why) or _is_of_rank(program, why) or _is_beside_weights(program, pairs):
+        return False
+    if all(continues_itself(program, read) for read, _ in pairs):
         return False
     return not are_saved_from_host(program, but_optimizers=True)
 
