@@ -29,6 +29,7 @@ from analyzer.project import Project
 from analyzer.quiet import is_quiet
 from analyzer.rules.base import Draft, Rule
 from analyzer.rules.base import Report as RuleReport
+from analyzer.syntax.remembered import forget
 
 T = TypeVar("T")
 MAX_FIX_STEPS = 3 * BUDGET
@@ -366,7 +367,8 @@ def wanted(rule: type[Rule], options: Options) -> bool:
 
 @contextmanager
 def quiet_collector() -> Iterator[None]:
-    """No garbage collection and a deeper recursion limit while trees are built."""
+    """No garbage collection and a deeper recursion limit while trees are built. What is remembered of them goes before
+    it starts again: it would look at each node once more."""
     enabled, limit = gc.isenabled(), sys.getrecursionlimit()
     gc.disable()
     sys.setrecursionlimit(max(limit, 4000))
@@ -374,5 +376,6 @@ def quiet_collector() -> Iterator[None]:
         yield
     finally:
         sys.setrecursionlimit(limit)
+        forget()
         if enabled:
             gc.enable()

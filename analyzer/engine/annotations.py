@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from analyzer.engine.values import Class, External, Value
 from analyzer.syntax import ir
+from analyzer.syntax.remembered import remembered
 
 if TYPE_CHECKING:
     from analyzer.engine.machine import Machine
@@ -96,7 +96,7 @@ def _expression(name: str, at: int) -> ir.Expr:
     return expr
 
 
-@lru_cache(maxsize=4096)
+@remembered(maxsize=4096)
 def documented(node: ir.FunctionDef, name: str) -> str | None:
     """The kind that the docstring of a function gives one of its parameters."""
     text = _docstring(node)

@@ -40,6 +40,8 @@ from analyzer.syntax import ir
 from analyzer.syntax.scope import dotted, walk
 
 _JOINS = frozenset(["torch.cat", "torch.concat", "torch.concatenate", "torch.hstack", "torch.vstack"])
+_UPDATES = frozenset([ir.Operation, ir.Call, ir.Conditional])
+"""The forms of what gives a place more of what it held."""
 
 
 class Assignments(Calls):
@@ -48,11 +50,14 @@ class Assignments(Calls):
     def assign_all(self, node: ir.Assign, state: State) -> State:
         if node.value is None:
             return state
-        added = summand(node.targets[0], node.value) if len(node.targets) == 1 else None
-        if added is not None:
-            return self.augment(ir.Augment(node.at, node.targets[0], "+", added), state)
-        grown = joined(node.targets[0], node.value) if len(node.targets) == 1 else None
-        mixed = averaged(node.targets[0], node.value) if len(node.targets) == 1 and grown is None else None
+        grown: ir.Expr | None = None
+        mixed: ir.Expr | None = None
+        if len(node.targets) == 1 and type(node.value) in _UPDATES:
+            added = summand(node.targets[0], node.value)
+            if added is not None:
+                return self.augment(ir.Augment(node.at, node.targets[0], "+", added), state)
+            grown = joined(node.targets[0], node.value)
+            mixed = averaged(node.targets[0], node.value) if grown is None else None
         part = grown or mixed
         before = self.evaluate(node.targets[0], state) if part is not None else None
         value = self.evaluate(node.value, state)
@@ -64,7 +69,7 @@ class Assignments(Calls):
         targets.note_average(self, node, value, state)
         weights.named(self, node, value)
         for target in node.targets:
-            if isinstance(target, ir.Name) and starts_anew(target, node.value):
+            if type(target) is ir.Name and starts_anew(target, node.value):
                 place = (self.frame.scope, target.id)
                 is_part = isinstance(node.value, ir.Subscript)
                 held = state.get(place) if is_part else state.given_up(place, value)
@@ -353,7 +358,9 @@ def joined(target: ir.Expr, value: ir.Expr) -> ir.Expr | None:
     """What is joined on in ``kept = torch.cat([kept, new])``, perhaps in a branch of ``… if … else …``."""
     if isinstance(value, ir.Conditional):
         return joined(target, value.body) or joined(target, value.orelse)
-    if not isinstance(value, ir.Call) or (dotted(value.callee) or "") not in _JOINS or not value.args:
+    if not isinstance(value, ir.Call) or not value.args or not isinstance(value.callee, ir.Attribute):
+        return None
+    if dotted(value.callee) not in _JOINS:
         return None
     parts = value.args[0].value
     if not isinstance(parts, ir.Display) or len(parts.items) != 2 or not isinstance(target, (ir.Name, ir.Attribute)):
@@ -398,9 +405,10 @@ def filled(case: Tensor, value: Value) -> Tensor:
 
 def starts_anew(target: ir.Name, value: ir.Expr) -> bool:
     """``kept = []``, ``kept = kept[-10:]``."""
-    if isinstance(value, ir.Subscript):
-        return dotted(value.value) == target.id and isinstance(value.index, ir.Slice)
-    return (isinstance(value, ir.Display) and value.kind != "tuple") or isinstance(value, ir.DictDisplay)
+    kind = type(value)
+    if kind is ir.Subscript:
+        return isinstance(value.index, ir.Slice) and dotted(value.value) == target.id  # type: ignore[attr-defined]
+    return (kind is ir.Display and value.kind != "tuple") or kind is ir.DictDisplay  # type: ignore[attr-defined]
 
 
 def owner_of(case: Method) -> ObjectId | None:

@@ -10,7 +10,7 @@ from analyzer.engine.machine import Args, Frame, unseen
 from analyzer.engine.state import State
 from analyzer.engine.trace import Gap, start
 from analyzer.engine.trained import feeds, functional
-from analyzer.engine.typing import NOUNS, evaluates, has_model, is_blank, is_only_listed, kind_by_use, models
+from analyzer.engine.typing import NOUNS, evaluates, has_blank, has_model, is_blank, is_only_listed, kind_by_use, models
 from analyzer.engine.values import Class, Const, Func, Scalar, Stream, Tensor, Tuple, Unknown, Value, option, union
 from analyzer.syntax import ir
 
@@ -39,7 +39,7 @@ class Binding(Control):
                 if isinstance(value, Const) and not self.wanted and (func.path, func.node.at) in self.commands:
                     value = option(value)  # ``fire.Fire(train)``: for every command line
             value = value or unseen(f"argument `{param.name}`", self.site(func.node.at), is_given=True)
-            if any(is_blank(case) for case in value.cases):
+            if has_blank(value):
                 value = self.typed(param, func.node, value, state)
             state.set((frame.scope, param.name), value)
         self.frames.pop()

@@ -27,6 +27,7 @@ from analyzer.engine.values import (
     Scalar,
     Stream,
     Tensor,
+    Union,
     Unknown,
     Value,
     const,
@@ -54,16 +55,17 @@ class Calls(Forwards):
     """Apply a callee to arguments."""
 
     def call_expression(self, expr: ir.Call, state: State) -> Value:
-        callee = self.evaluate(expr.callee, state)
-        if not expr.args and isinstance(expr.callee, ir.Attribute) and isinstance(expr.callee.value, ir.Call):
+        named = expr.callee
+        callee = self.evaluate(named, state)
+        if not expr.args and isinstance(named, ir.Attribute) and isinstance(named.value, ir.Call):
             callee = self.of_fresh_module(callee, expr.at)
-        is_spender = isinstance(callee, External) and callee.name in _SPENDERS
+        is_spender = type(callee) is External and callee.name in _SPENDERS
         result = self.call(callee, self.arguments(expr, state, is_spender), expr.at, state)
-        is_draw = isinstance(expr.callee, ir.Attribute) and expr.callee.attr == "sample"
-        if is_draw and not isinstance(callee, (Func, Ref)):
-            return without_roots(result, self.site(expr.at))
-        if isinstance(expr.callee, ir.Attribute) and expr.callee.attr in IN_PLACE and is_variable(expr.callee.value):
-            self.assign(expr.callee.value, result, state, expr.at)
+        if isinstance(named, ir.Attribute):
+            if named.attr == "sample" and not isinstance(callee, (Func, Ref)):
+                return without_roots(result, self.site(expr.at))
+            if named.attr in IN_PLACE and is_variable(named.value):
+                self.assign(named.value, result, state, expr.at)
         return result
 
     def of_fresh_module(self, callee: Value, at: int) -> Value:
@@ -89,18 +91,20 @@ class Calls(Forwards):
                 value = self.comprehension(arg.value, state, is_spent=True)
             else:
                 value = self.evaluate(arg.value, state)
+            if not arg.star:
+                if arg.keyword:
+                    keywords[arg.keyword], keyword_nodes[arg.keyword] = value, arg.value
+                else:
+                    positional.append(value)
+                    nodes.append(arg.value)
+                continue
             known = self.in_order(value, state) if arg.star == "*" else None
             if known is not None and len(positional) + len(known) <= MAX_ITEMS:
                 positional.extend(known)
                 nodes.extend([None] * len(known))
-            elif arg.star:
+            else:
                 unpacked.append((len(positional), value))
                 self.unpack(value, keywords, state)
-            elif arg.keyword:
-                keywords[arg.keyword], keyword_nodes[arg.keyword] = value, arg.value
-            else:
-                positional.append(value)
-                nodes.append(arg.value)
         return Args(tuple(positional), keywords, tuple(nodes), keyword_nodes, bool(unpacked), tuple(unpacked))
 
     def unpack(self, value: Value, keywords: dict[str, Value], state: State) -> None:
@@ -112,9 +116,9 @@ class Calls(Forwards):
 
     def call(self, callee: Value, args: Args, at: int, state: State) -> Value:
         self.spend()
+        if type(callee) is not Union:
+            return self.call_one(callee, args, at, state)
         cases = callee.cases
-        if len(cases) == 1:
-            return self.call_one(cases[0], args, at, state)
         if all(isinstance(case, Method) and case.name in _MODES for case in cases):  # whichever it is, it is switched
             return union([self.call_one(case, args, at, state) for case in cases])
         ends: list[State] = []
@@ -144,6 +148,10 @@ class Calls(Forwards):
         return row.expects if row is not None else ""
 
     def call_one(self, case: Value, args: Args, at: int, state: State) -> Value:
+        if isinstance(case, External):
+            return self.call_external(case, args, at, state)
+        if isinstance(case, Method):
+            return self.call_method(case, args, at, state)
         if isinstance(case, Func):
             if self.is_forward(case):
                 return self.forward(case.bound, args, at, state)  # type: ignore[arg-type]
@@ -155,12 +163,8 @@ class Calls(Forwards):
             return self.call(case.func, whole, at, state)
         if isinstance(case, Class):
             return self.instantiate(case, args, at, state)
-        if isinstance(case, External):
-            return self.call_external(case, args, at, state)
         if isinstance(case, Ref):
             return self.call_object(case, args, at, state)
-        if isinstance(case, Method):
-            return self.call_method(case, args, at, state)
         if isinstance(case, Tensor) and case.is_opaque and not args.positional:
             return case  # ``outputs.to_tuple()``
         result = self.call_unseen(case, args, at, state, "an unknown value is called")

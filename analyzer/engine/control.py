@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import partial
 
-from analyzer.engine import frozen, modes
+from analyzer.engine import frozen, modes, weights
 from analyzer.engine.assign import Assignments
 from analyzer.engine.containers import written_out
 from analyzer.engine.events import Guard, Loop
@@ -35,6 +35,7 @@ from analyzer.engine.values import (
     without_constants,
 )
 from analyzer.syntax import ir
+from analyzer.syntax.remembered import remembered
 from analyzer.syntax.scope import dotted
 
 MAX_PASSES = 4
@@ -159,14 +160,15 @@ class Control(Assignments):
     ) -> State | None:
         outer, self.loops = self.loops, (*self.loops, loop)
         mark = len(self.events)
-        key = (loop.site, self.calls)
+        this = self.frame.this  # one call may be that of a method of one object or another
+        key = (loop.site, self.calls, this.obj if isinstance(this, Ref) else None)
         earlier = self.heads.get(key)
         head = state if earlier is None else merge_two(state, earlier, widening)
         exits: list[State] = []
         switches = len(self.switches)
         again: State | None = None
         for number in range(MAX_PASSES):
-            around, asked = state.base.asked, Asked()
+            around, asked = state.base.asked, Asked(head.held, state.base.by_object)
             state.base.asked, facts = asked, self.facts()
             entered = head.fork()
             entered.made = set()
@@ -180,7 +182,9 @@ class Control(Assignments):
             if same(following, head):
                 break
             before, head = head, following
-            if facts == self.facts() and asked.is_answered_alike(before, following):
+            if facts == self.facts() and asked.is_answered_alike(
+                before, following, partial(weights.are_gone, self, state=following)
+            ):
                 break
         if outer:
             self.heads[key] = head
@@ -214,7 +218,7 @@ class Control(Assignments):
     def facts(self) -> tuple[int, ...]:
         """How much is known beside the state that a pass may ask for."""
         return (
-            len(self.switches), len(self.births), len(self.reads_mode), len(self.followers), len(self.frozen_under),
+            "eval" in self.births, len(self.reads_mode), len(self.followers), len(self.frozen_under),
             len(self.given_names), len(self.modules), self.has_optimizer, self.memory.cuts,
         )  # fmt: skip
 
@@ -336,7 +340,7 @@ def is_periodic(test: Value) -> bool:
     return any(isinstance(case, Scalar) and case.kind == "cycle" for case in test.cases)
 
 
-@lru_cache(maxsize=4096)
+@remembered(maxsize=4096)
 def lacking(test: ir.Expr, op: str) -> str:
     """The container that has no such key where a condition holds: ``if name not in kept``."""
     is_asked = isinstance(test, ir.Operation) and test.op == op and test.right is not None

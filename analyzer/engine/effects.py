@@ -150,7 +150,7 @@ class Effects(Expressions):
                     if objects[obj] is not made or held.get(obj) is not fields:
                         break
                 else:
-                    state.base.asked.whole.update(looked_at.keys() - state.made)
+                    state.base.asked.referring.update(looked_at.keys() - state.made)
                     return frozenset(looked_at)
         found = self.parts_of(modules, state)
         state.owned -= found  # a write to one of them makes a new map from now on

@@ -39,9 +39,7 @@ T = TypeVar("T")
 class Functions(Binding):
     """Run functions and modules."""
 
-    def attribute_of(self, case: Value, attr: str, at: int, state: State) -> Value:
-        if type(case) is not External or case.name != "super.":
-            return super().attribute_of(case, attr, at, state)
+    def super_attribute(self, attr: str, at: int, state: State) -> Value | None:
         owner, this = self.frame.owner, self.frame.this
         if owner is not None and isinstance(this, Ref):
             for base in (b for value in owner.bases for b in value.cases):
@@ -51,7 +49,7 @@ class Functions(Binding):
             if self.knowledge.row(f"{self.obj(this).kind}.{attr}") is not None:
                 return Method(this, attr, trace=this.trace)
             return External("builtins.super." + attr)
-        return super().attribute_of(case, attr, at, state)
+        return None
 
     def run_function(self, func: Func, args: Args, at: int, state: State) -> Value:
         key = (func.path, func.node.at)

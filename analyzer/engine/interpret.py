@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from analyzer.engine.imports import Imports
-from analyzer.engine.machine import Args, Frame
+from analyzer.engine.machine import Args, Frame, OutOfBudget
 from analyzer.engine.narrowing import narrow
 from analyzer.engine.optim_events import NotCalled
 from analyzer.engine.state import State
@@ -31,7 +31,9 @@ class Interpreter(Imports):
         for statement in block:
             if state is None:
                 break
-            self.spend()
+            self.steps_left -= 1  # what `spend` does, without a call in Python
+            if self.steps_left < 0:
+                raise OutOfBudget
             state = _TABLE[type(statement)](self, statement, state)
         self.guards = guards
         return state
@@ -124,7 +126,7 @@ class Interpreter(Imports):
         self.frames.append(Frame(scope, self.frame.path, self.frame.node, self.frame.scope, cls))
         end = self.run(node.body, state) or state
         self.frames.pop()
-        state.base.asked.whole.add(scope)
+        end.look(scope)
         for name, value in list(end.held.get(scope, {}).items()):
             end.set((scope, name), owned(value, cls, self.frame.scope))
         defined: Value = cls

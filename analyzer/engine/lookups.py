@@ -89,18 +89,26 @@ class Lookups(Uses):
 
     def attribute(self, expr: ir.Attribute, state: State) -> Value:
         receiver = self.evaluate(expr.value, state)
-        cases = receiver.cases
-        if len(cases) == 1:
-            return self.attribute_of(cases[0], expr.attr, expr.at, state)
-        return union(self.attribute_of(case, expr.attr, expr.at, state) for case in cases)
+        if type(receiver) is not Union:
+            return self.attribute_of(receiver, expr.attr, expr.at, state)
+        return union(self.attribute_of(case, expr.attr, expr.at, state) for case in receiver.cases)
+
+    def external_attribute(self, of: External, attr: str) -> Value:
+        """An attribute of what is outside the tree."""
+        if self.given_names:
+            name = public_name(f"{of.name}.{attr}")
+            return self.given_names.get(name) or External(name, trace=of.trace)
+        known = external(of.name, attr)
+        return known if of.trace is None else replace(known, trace=of.trace)
+
+    def super_attribute(self, attr: str, at: int, state: State) -> Value | None:
+        """What ``super().attr`` is; None where nothing tells."""
+        raise NotImplementedError
 
     def attribute_of(self, case: Value, attr: str, at: int, state: State) -> Value:
         if isinstance(case, External):
-            if self.given_names:
-                dotted = public_name(f"{case.name}.{attr}")
-                return self.given_names.get(dotted) or External(dotted, trace=case.trace)
-            known = external(case.name, attr)
-            return known if case.trace is None else replace(known, trace=case.trace)
+            inherited = self.super_attribute(attr, at, state) if case.name == "super." else None
+            return inherited or self.external_attribute(case, attr)
         if isinstance(case, PyModule):
             if attr == "__dict__":
                 return case

@@ -30,6 +30,8 @@ _NEW = tuple.__new__
 MAX_DEPTH = 14
 FILES_BUDGET = 10_000
 """Steps for the bodies of all the files that one target imports: a large tree must not use up those of the target."""
+ASKED_FOR = frozenset({"eval", "weights"})
+"""The ways to be made of which somebody asks whether anything was made so."""
 CONTAINERS = ("list", "dict", "set", "deque", "Data")
 LAST = "is last"
 """The field of a list for what it holds last."""
@@ -160,7 +162,8 @@ class Machine(ABC):
         self.optional_layers: set[ObjectId] = set()
         """Layers that a module has only under one of its options, which was not known."""
         self.minding: dict[ObjectId, tuple[ObjectId, ...]] = {}  # the parts that surely mind the mode, by module
-        self.births: set[str] = {""}
+        self.births: set[str] = set()
+        """In which of the ways that are `ASKED_FOR` anything was made."""
         self.unused: dict[tuple[str, int], tuple[Func, State]] = {}
         """Functions inside others that nobody has called so far, and what their surroundings held at the end."""
         self.memory = Memory()
@@ -270,7 +273,8 @@ class Machine(ABC):
         obj = self.interned.get(whole)
         facts.setdefault("call", self.interned.get(("call", self.site(at), self.calls)))
         record = Obj(kind, facts.pop("cls", None), self.loops, trace, self.forwards, **facts)
-        self.births.add(record.born)
+        if record.born in ASKED_FOR:
+            self.births.add(record.born)
         if obj is None:
             obj = len(self.objects)
             self.interned[whole] = obj

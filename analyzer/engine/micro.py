@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 from analyzer.engine.events import Loop
 from analyzer.engine.program import Program
 from analyzer.syntax import ir
+from analyzer.syntax.remembered import remembered
 from analyzer.syntax.scope import target_names, walk
 
 _PARTS = frozenset(["chunk", "split", "tensor_split"])
@@ -42,7 +41,7 @@ def is_averaged_over(program: Program, loop: Loop) -> bool:
     )
 
 
-@lru_cache(maxsize=256)
+@remembered(maxsize=256)
 def _takes_parts(node: ir.For) -> bool:
     return _is_cut(node.iter) or _cuts(node) or _asks(node)
 

@@ -8,7 +8,6 @@ that paths here do not keep apart, so it is a scalar: neither.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from analyzer.engine.events import Mode
@@ -30,6 +29,7 @@ from analyzer.engine.values import (
     const,
 )
 from analyzer.syntax import ir
+from analyzer.syntax.remembered import remembered
 from analyzer.syntax.scope import target_names, walk
 
 if TYPE_CHECKING:
@@ -60,31 +60,33 @@ def unseen_switch(machine: Machine, receiver: Value, name: str, args: Args, at: 
         machine.emit(Mode, at, None, module=None, modules=frozenset(), is_eval=is_eval)
 
 
-def _set_since(machine: Machine, value: Value | None, since: int) -> set[object]:
+def _set_since(machine: Machine, value: Value, since: int) -> set[object]:
     """The modes among the cases of a value that were set by a switch after the first `since` ones."""
-    cases = value.cases if value is not None else ()
     return {
         case.value
-        for case in cases
+        for case in value.cases
         if isinstance(case, Const) and case.trace is not None and machine.switches.get(case.trace, -1) >= since
     }
 
 
 def choose(machine: Machine, ends: Sequence[State | None], met: State, since: int) -> None:
     """Where the branches of an ``if`` meet: a module that one branch sets to train and the other to eval."""
-    for obj in met.objects_with(FLAG):
-        found: set[object] = set()
-        for end in ends:
-            found |= _set_since(machine, end.get((obj, FLAG)), since) if end is not None else set()
-        if len(found) > 1 and all(end is not None for end in ends):
+    found: dict[object, set[object]] = {}
+    for end in ends:
+        if end is None:
+            return
+        for obj, value in end.holders(FLAG):
+            if switched := _set_since(machine, value, since):
+                found.setdefault(obj, set()).update(switched)
+    for obj, switched in found.items():
+        if len(switched) > 1:
             met.set((obj, FLAG), Scalar("bool"))
 
 
 def settle(machine: Machine, again: State, after: State, since: int) -> None:
     """After a loop that switches modes: what its last pass left. That it ran at least once is taken for granted."""
-    for obj in again.objects_with(FLAG):
-        value = again.get((obj, FLAG))
-        if value is not None and _set_since(machine, value, since):
+    for obj, value in again.holders(FLAG):
+        if _set_since(machine, value, since):
             after.set((obj, FLAG), value)
 
 
@@ -157,7 +159,7 @@ def either(machine: Machine, test: ir.Expr, ways: Sequence[Value]) -> None:
         machine.optional_layers |= {case.obj for way in ways for case in way.cases if isinstance(case, Ref)}
 
 
-@lru_cache(maxsize=512)
+@remembered(maxsize=512)
 def _counted(function: ir.FunctionDef) -> frozenset[str]:
     """The names that the loops of a function give their items, and those that it counts with."""
     nodes = tuple(walk(function.body, into_functions=False))

@@ -10,7 +10,7 @@ afterwards what it held.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from functools import lru_cache, partial
+from functools import partial
 from typing import Literal, NamedTuple
 
 from analyzer.engine.graphs import without_graph
@@ -19,6 +19,7 @@ from analyzer.engine.state import Place, State
 from analyzer.engine.trace import Site
 from analyzer.engine.values import Ref, Tensor, Unknown, Value, union
 from analyzer.syntax import ir
+from analyzer.syntax.remembered import remembered
 from analyzer.syntax.scope import dotted, walk
 
 Excluded = Literal["tensor", "graph"]
@@ -55,7 +56,7 @@ class Change(NamedTuple):
     after: Value
 
 
-@lru_cache(maxsize=8192)
+@remembered(maxsize=8192)
 def claims(test: ir.Expr, holds: bool) -> tuple[Claim, ...]:
     """What is excluded where a condition holds, or where it does not."""
     return tuple(_claims(test, holds))
@@ -123,7 +124,7 @@ def _excludes(classes: frozenset[str], is_one: bool) -> bool:
     return classes <= _NUMBERS if is_one else bool(classes & _TENSORS)
 
 
-@lru_cache(maxsize=2048)
+@remembered(maxsize=2048)
 def caught(body: ir.Block, handler: ir.Handler) -> tuple[Claim, ...]:
     """What is excluded where an ``except AttributeError`` is entered: what the body asked for what every tensor has.
     Where the body asks two values, either may be the one."""

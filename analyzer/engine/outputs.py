@@ -101,9 +101,12 @@ def note_joined(machine: Machine, node: ir.Assign, value: Value) -> None:
     call = node.value
     if not machine.loops or machine.in_pass or not isinstance(call, ir.Call) or len(node.targets) != 1:
         return
+    callee = call.callee
+    if (callee.attr if isinstance(callee, ir.Attribute) else dotted(callee)) not in _JOINING:
+        return
     found = tuple(case for case in value.cases if isinstance(case, Tensor) and marks_of(case))
-    name, callee = dotted(node.targets[0]), dotted(call.callee) or ""
-    if not found or name is None or callee.rsplit(".", 1)[-1] not in _JOINING:
+    name = dotted(node.targets[0])
+    if not found or name is None or dotted(callee) is None:
         return
     given = walk(call.args, into_functions=False)
     is_only = [loop.kind for loop in machine.loops].count("data") == 1

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
-from functools import lru_cache
 from typing import Any, TypeVar
 
 from analyzer.engine.events import Backward, Clear, Escape, Event, Forward, Loop, Step, Store
@@ -23,6 +22,7 @@ from analyzer.knowledge.ownership import Framework, Hook
 from analyzer.knowledge.schema import Knowledge
 from analyzer.project import Project
 from analyzer.syntax import ir
+from analyzer.syntax.remembered import remembered
 from analyzer.syntax.scope import dotted, of_type, walk
 
 E = TypeVar("E", bound=Event)
@@ -416,13 +416,13 @@ def nest_key(loops: tuple[Loop, ...]) -> tuple[object, ...]:
     return tuple(loop.key for loop in loops)
 
 
-@lru_cache(maxsize=16)
+@remembered(maxsize=16)
 def functions(unit: ir.Unit) -> tuple[tuple[ir.FunctionDef, range], ...]:
     """The functions of a file, each with the numbers of the nodes that its text holds."""
     return tuple((node, extent(node)) for node in of_type(unit, ir.FunctionDef))
 
 
-@lru_cache(maxsize=16)
+@remembered(maxsize=16)
 def _nested(unit: ir.Unit) -> tuple[tuple[ir.FunctionDef, int | None], ...]:
     """The functions of a file in the order of their numbers, each with the index of the one around it."""
     found: list[tuple[ir.FunctionDef, int | None]] = []
@@ -434,7 +434,7 @@ def _nested(unit: ir.Unit) -> tuple[tuple[ir.FunctionDef, int | None], ...]:
     return tuple(found)
 
 
-@lru_cache(maxsize=16)
+@remembered(maxsize=16)
 def _loops(unit: ir.Unit) -> dict[int, ir.For]:
     """The ``for`` statements of a file by their numbers."""
     return {node.at: node for node in of_type(unit, ir.For)}

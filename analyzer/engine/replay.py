@@ -59,7 +59,8 @@ def replayed(machine: Forwards, ref: Ref, args: Args, at: int, state: State, int
     passes = machine.memory.passes.setdefault(key, [])
     for known in passes:
         if known.fits(given, state):
-            state.base.asked.whole.update(known.before)
+            for obj in known.before:
+                state.look(obj)
             _again(machine, known, state)
             return known.result
     objects = _read(machine, ref, args, state)

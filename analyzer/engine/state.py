@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Iterable
 from itertools import compress
 from operator import is_not
 
-from analyzer.engine.values import Const, Value, const, join
+from analyzer.engine.values import Const, Ref, Value, const, join
 
 Place = tuple[object, str]
 
@@ -27,6 +27,8 @@ FRESH: Place = ("gradients", "is fresh")
 SCALED: Place = ("gradients", "is scaled")
 """The last backward pass went through a loss that a gradient scaler multiplied, and nothing has divided since."""
 """Where a path keeps whether gradients are switched off."""
+STALE = "is stale"
+"""Where a state dict keeps whether the weights have changed since it was asked for (`analyzer.engine.weights`)."""
 TRUE = const(True)
 FALSE = const(False)
 
@@ -38,51 +40,100 @@ _NONE: Fields = {}
 class Asked:
     """What was asked of the states of one pass over a loop, as far as another pass could answer otherwise: places that
     held nothing, objects of which every field was asked for, fields that were looked for in every object, and what
-    places held of which one of two paths that met knew nothing."""
+    places held where paths met of which one still held what the pass began with."""
 
-    __slots__ = ("absent", "everywhere", "mixed", "read", "whole")
+    __slots__ = ("absent", "below", "everywhere", "head", "mixed", "read", "referring", "replaced", "whole")
 
-    def __init__(self) -> None:
+    def __init__(self, head: dict[object, Fields] | None, below: dict[object, Fields]) -> None:
+        self.head = head
+        """What the pass begins with; None outside any loop, where nobody will want to know."""
+        self.below = below
         self.absent: set[Place] = set()
         self.everywhere: set[str] = set()
         self.read: set[tuple[object, str, int]] = set()
-        """Places and the `id` of what they held: what a pass began with lives at least as long."""
-        self.whole: set[object] = set()
-        self.mixed: dict[Place, Value | None] = {}
-        """None where it held different things at different times."""
+        """Places and the `id` of what they held: what a pass began with, or paths met with, lives at least as long."""
+        self.referring: set[object] = set()
+        """Objects of which was asked which others they hold."""
+        self.whole: dict[object, list[Fields]] = {}
+        """Objects of which every field was asked for, and the fields they had."""
+        self.mixed: dict[Place, list[Value]] = {}
+        self.replaced: dict[Place, Value | None] = {}
+        """What took the place of nothing; None where that was different things at different times."""
 
-    def mix(self, obj: object, name: str, value: Value) -> None:
-        """Note what a place of one path holds where paths meet."""
-        known = self.mixed.setdefault((obj, name), value)
+    def mix(self, obj: object, name: str, one: Value | None, other: Value | None, met: Value) -> None:
+        """Note what a place holds where two paths meet, where one of them still holds what the pass began with: if both
+        have put something else there, it is the same whatever that was."""
+        if self.head is None:
+            return
+        place = obj, name
+        known = self.mixed.get(place)
+        if known is not None:
+            if met is not known[-1]:
+                known.append(met)
+            return
+        below = self.below.get(obj, _NONE).get(name)
+        first = self.head.get(obj, _NONE).get(name) or below
+        if (one or below) is first or (other or below) is first:
+            self.mixed[place] = [met]
+
+    def look(self, obj: object, fields: Fields) -> None:
+        """Note that all fields of an object were asked for. They must not be written to any more."""
+        if self.head is None:
+            return
+        known = self.whole.get(obj)
+        if known is None:
+            self.whole[obj] = [fields]
+        elif known[-1] is not fields:
+            known.append(fields)
+
+    def replace(self, place: Place, value: Value) -> None:
+        """Note what takes the place of nothing."""
+        if self.head is None:
+            return
+        known = self.replaced.setdefault(place, value)
         if known is not value and known != value:
-            self.mixed[obj, name] = None
+            self.replaced[place] = None
 
     def absorb(self, inner: Asked, made: set[object]) -> None:
         """What a loop inside asked for was asked in the pass around it too, of what the pass had not `made` before."""
+        if self.head is None or inner.head is None:
+            return
         self.absent.update([place for place in inner.absent if place[0] not in made] if made else inner.absent)
         self.everywhere |= inner.everywhere
         self.read |= inner.read
-        self.whole |= inner.whole - made if made else inner.whole
-        for (obj, name), value in inner.mixed.items():
+        for obj, looks in inner.whole.items():
+            if obj not in made:
+                for fields in looks:
+                    self.look(obj, fields)
+        self.referring |= inner.referring - made if made else inner.referring
+        for place, value in inner.replaced.items():
             if value is None:
-                self.mixed[obj, name] = None
+                self.replaced[place] = None
             else:
-                self.mix(obj, name, value)
+                self.replace(place, value)
+        for (obj, name), values in inner.mixed.items():
+            began = inner.head.get(obj, _NONE).get(name)
+            for met in values:
+                self.mix(obj, name, began, began, met)
 
-    def is_answered_alike(self, head: State, following: State) -> bool:
+    def is_answered_alike(self, head: State, following: State, are_gone: Callable[[set[object]], bool]) -> bool:
         """Whether another pass, from `following`, gets the answers that the pass from `head` got: nobody asked for what
-        is new or other in it."""
+        is new or other in it. `are_gone`: whether nobody has these objects any more."""
         below = head.base.by_object
-        return all(
-            self._is_place_alike(obj, name, known.get(name) or below.get(obj, _NONE).get(name), fields[name])
-            for obj, fields in following.held.items()
-            if (known := head.held.get(obj, _NONE)) is not fields
-            for name in compress(fields, map(is_not, fields.values(), map(known.get, fields)))
-        )
+        stale: set[object] = set()
+        for obj, fields in following.held.items():
+            known = head.held.get(obj, _NONE)
+            if known is not fields:
+                for name in compress(fields, map(is_not, fields.values(), map(known.get, fields))):
+                    before, value = known.get(name) or below.get(obj, _NONE).get(name), fields[name]
+                    if before != value:
+                        if name == STALE:  # each step of an optimizer asks for it, and sets it
+                            stale.add(obj)
+                        elif not self._is_place_alike(obj, name, before, value):
+                            return False
+        return not stale or are_gone(stale)
 
     def _is_place_alike(self, obj: object, name: str, before: Value | None, value: Value) -> bool:
-        if before == value:
-            return True
         if before is None:
             if name[:3] == "is " and name != "is eval" and value == FALSE and value.trace is None:
                 return True  # what an absent one says
@@ -90,7 +141,24 @@ class Asked:
                 return False
         elif (obj, name, id(before)) in self.read:
             return False
-        return obj not in self.whole and self.mixed.get((obj, name), value) == value
+        if obj in self.referring and (_refers(value) or (before is not None and _refers(before))):
+            return False
+        if self.replaced.get((obj, name), value) != value:
+            return False
+        mixed, read = self.mixed.get((obj, name), ()), self.read
+        if not all(met == value or (obj, name, id(met)) not in read for met in mixed):
+            return False
+        below = self.below.get(obj, _NONE).get(name)
+        for fields in self.whole.get(obj, ()):
+            held = fields.get(name) or below
+            if held is before or (held != value and any(held is met for met in mixed)):
+                return False
+        return True
+
+
+def _refers(value: Value) -> bool:
+    """Whether a value may be an object."""
+    return any(isinstance(case, Ref) for case in value.cases)
 
 
 class Base:
@@ -100,7 +168,7 @@ class Base:
 
     def __init__(self) -> None:
         self.by_object: dict[object, Fields] = {}
-        self.asked = Asked()
+        self.asked = Asked(None, self.by_object)
         self.version = 0
         """How many places have been added."""
 
@@ -134,18 +202,17 @@ class State:
     def get(self, place: Place) -> Value | None:
         """What a place holds, or None."""
         obj, name = place
+        base = self.base
         fields = self.held.get(obj)
-        if fields is not None:
-            value = fields.get(name)
-            if value is not None:
-                self.base.asked.read.add((obj, name, id(value)))
-                return value
-        fields = self.base.by_object.get(obj)
         value = None if fields is None else fields.get(name)
-        if value is not None:
-            self.base.asked.read.add((obj, name, id(value)))
-        elif obj not in self.made:
-            self.base.asked.absent.add(place)
+        if value is None and (fields := base.by_object.get(obj)) is not None:
+            value = fields.get(name)
+        asked = base.asked
+        if asked.head is not None:
+            if value is not None:
+                asked.read.add((obj, name, id(value)))
+            elif obj not in self.made:
+                asked.absent.add(place)
         return value
 
     def given_up(self, place: Place, value: Value) -> Value | None:
@@ -155,25 +222,35 @@ class State:
         is_absent = name not in self.held.get(obj, _NONE) and name not in self.base.by_object.get(obj, _NONE)
         if is_absent:
             if obj not in self.made:
-                self.base.asked.mix(obj, name, value)
+                self.base.asked.replace(place, value)
             return None
         return self.get(place)
 
+    def look(self, obj: object) -> None:
+        """Note that all fields of an object are asked for."""
+        self.owned.discard(obj)
+        self.base.asked.look(obj, self.held.get(obj, _NONE))
+
     def fields(self, obj: object) -> list[tuple[str, Value]]:
         """Every field of an object and what it holds."""
-        if obj not in self.made:
-            self.base.asked.whole.add(obj)
         mine, below = self.held.get(obj, _NONE), self.base.by_object.get(obj, _NONE)
+        if obj not in self.made:
+            self.owned.discard(obj)
+            self.base.asked.look(obj, mine)
         return list(({**below, **mine} if below else mine).items())
 
     def values(self, obj: object) -> Collection[Value]:
-        """What the fields of an object hold."""
+        """What the fields of an object hold, for one who minds only which objects these are."""
         if obj not in self.made:
-            self.base.asked.whole.add(obj)
+            self.base.asked.referring.add(obj)
         mine, below = self.held.get(obj), self.base.by_object.get(obj)
         if mine is None:
             return below.values() if below is not None else ()
         return {**below, **mine}.values() if below else mine.values()
+
+    def holders(self, name: str) -> list[tuple[object, Value]]:
+        """As `objects_with`, and what they hold, for one who minds only what this pass has put there."""
+        return [(obj, fields[name]) for obj, fields in self.held.items() if name in fields]
 
     def objects_with(self, name: str) -> list[object]:
         """The objects that have a field of a name, those of finished modules aside."""
@@ -203,9 +280,17 @@ class State:
         return fields
 
     def add(self, place: Place, value: Value) -> None:
-        """A weak update: the place may hold this as well."""
-        known = self.get(place)
-        self.set(place, value if known is None else join(known, value))
+        """A weak update: the place may hold this as well. Nobody is told what it held, so that another pass that finds
+        there what this one leaves does the same."""
+        obj, name = place
+        fields = self.held.get(obj)
+        known = fields.get(name) if fields is not None else None
+        if known is None and (fields := self.base.by_object.get(obj)) is not None:
+            known = fields.get(name)
+        met = value if known is None else join(known, value)
+        if obj not in self.made:
+            self.base.asked.mix(obj, name, known, known, met)
+        self.writable(obj)[name] = met
 
     def flag(self, obj: object, name: str) -> bool | None:
         """An engine fact: yes, no, or None where paths differ. Absent is no."""
@@ -247,7 +332,8 @@ def merge_two(one: State, other: State, adjust: Callable[[Value, Value], Value] 
     one.owned, other.owned = set(), set()
     mine, theirs, below = one.held, other.held, one.base.by_object
     held = mine.copy()
-    mix = one.base.asked.mix
+    asked = one.base.asked
+    mix = asked.mix if asked.head is not None else None
     # objects by the thousand, most of them the same on both paths: told apart without a step in Python for each
     for obj in compress(theirs, map(is_not, theirs.values(), map(mine.get, theirs))):
         held[obj] = _merge_fields(mine.get(obj, _NONE), theirs[obj], below.get(obj, _NONE), adjust, obj, mix)
@@ -263,7 +349,7 @@ def _merge_fields(
     below: Fields,
     adjust: Callable[[Value, Value], Value],
     obj: object,
-    mix: Callable[[object, str, Value], None],
+    mix: Callable[[object, str, Value | None, Value | None, Value], None] | None,
 ) -> Fields:
     """The fields of one object where paths meet: the very map `mine` where nothing is new."""
     new: Fields = {}
@@ -273,15 +359,17 @@ def _merge_fields(
         other = known or below.get(name) or (FALSE if is_flag else None)
         meet = join if is_flag else adjust  # a flag has two values: nothing to widen
         met = value if other is None else meet(other, value)
-        mix(obj, name, met)
+        if mix is not None:
+            mix(obj, name, known, value, met)
         if met is not known:
             new[name] = met
     for name in mine.keys() - theirs.keys():
         other = below.get(name) or (FALSE if name[:3] == "is " else None)
-        met = mine[name]
+        held = met = mine[name]
         if other is not None:
             met = new[name] = join(met, other)
-        mix(obj, name, met)
+        if mix is not None:
+            mix(obj, name, held, None, met)
     return {**mine, **new} if new else mine
 
 

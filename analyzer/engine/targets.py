@@ -150,8 +150,12 @@ def note_followed(machine: Machine, receiver: Value, given: Iterable[Value]) -> 
 def note_average(machine: Machine, node: ir.Assign, value: Value, state: State) -> None:
     """``shadow[name] = decay * shadow[name] + (1 - decay) * parameter``. Fast weights of an inner loop, which keep
     their graph on purpose, are parameters less a gradient: nothing scales them."""
-    cases = [case for case in value.cases if isinstance(case, Tensor) and case.graph == "yes"]
-    if not any(Mark.WEIGHTS in marks_of(case) for case in cases) or state.flag(*GRAD_OFF) is not False:
+    for case in value.cases:
+        if isinstance(case, Tensor) and case.via and case.graph == "yes" and Mark.WEIGHTS in marks_of(case):
+            break
+    else:
+        return
+    if state.flag(*GRAD_OFF) is not False:
         return
     read = [each for each in walk((node.value,), into_functions=False) if isinstance(each, ir.Subscript)]
     for target in node.targets:

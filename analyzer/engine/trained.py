@@ -7,9 +7,9 @@ what comes first on the way to the loss. The last call on the way, of what other
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
 
 from analyzer.syntax import ir
+from analyzer.syntax.remembered import remembered
 from analyzer.syntax.scope import dotted, target_names, walk
 
 MAX_ON_THE_WAY = 200
@@ -23,7 +23,7 @@ _TRAINS = frozenset(["backward", "backward(…)", "manual_backward(…)", "step"
 _PASSES_ON = frozenset(["backward", "manual_backward", "scale"])
 
 
-@lru_cache(maxsize=2048)
+@remembered(maxsize=2048)
 def trained(node: ir.FunctionDef) -> frozenset[str]:
     """The names, plain or dotted, of what a function calls first on the way to a loss."""
     is_hook = node.name in _HOOKS
@@ -47,7 +47,7 @@ def trained(node: ir.FunctionDef) -> frozenset[str]:
     return frozenset(_first(calls, assigned))
 
 
-@lru_cache(maxsize=2048)
+@remembered(maxsize=2048)
 def functional(node: ir.FunctionDef) -> frozenset[str]:
     """What is called with the parameters, which the function hands to an optimizer, or of which it reads the gradients
     one by one: a plain function (``rnn(x, state, params)``; ``for p in params: p.grad.zero_()``; ``net(x, w, b)``;
@@ -65,7 +65,7 @@ def functional(node: ir.FunctionDef) -> frozenset[str]:
     return frozenset(name for name in found if name)
 
 
-@lru_cache(maxsize=2048)
+@remembered(maxsize=2048)
 def feeds(node: ir.FunctionDef, name: str, others: frozenset[str]) -> bool:
     """Whether all of the others that are called get what a call of a name gave: ``criterion(model(x), y)``."""
     assigned: dict[str, list[ir.Expr]] = {}

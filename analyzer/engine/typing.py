@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from analyzer.engine.values import ObjectId, Tensor, Unknown, Value
+from analyzer.engine.values import ObjectId, Tensor, Union, Unknown, Value
 from analyzer.records import dataclass
 from analyzer.syntax import ir
+from analyzer.syntax.remembered import remembered
 from analyzer.syntax.scope import ASSIGNED, HANDED, dotted, walk
 
 RUNS_BACKWARD = frozenset(["backward", "backward(…)"])
@@ -49,7 +50,7 @@ after a backward pass is the optimizer's (`analyzer.knowledge.overlays.optimizat
 _MOVES = (HANDED, ASSIGNED)
 
 
-@lru_cache(maxsize=4096)
+@remembered(maxsize=4096)
 def evaluates(node: ir.FunctionDef) -> bool:
     """Whether a function loops over something with gradients off: what it calls there is a module, for nothing else
     has gradients to turn off."""
@@ -58,7 +59,7 @@ def evaluates(node: ir.FunctionDef) -> bool:
     return is_off and any("for" in how for how in node.uses.values())
 
 
-@lru_cache(maxsize=4096)
+@remembered(maxsize=4096)
 def is_only_listed(node: ir.FunctionDef, name: str) -> bool:
     """Whether a function only goes through something in comprehensions: a list of samples, no loader, is what one
     takes columns out of (``[sample[0] for sample in dataset]``)."""
@@ -91,13 +92,13 @@ def given_modules(value: Value) -> frozenset[ObjectId]:
     return frozenset(module for tag in tags if isinstance(tag, GivenModules) for module in tag.modules)
 
 
-@lru_cache(maxsize=4096)
+@remembered(maxsize=4096)
 def has_model(node: ir.FunctionDef) -> bool:
     """Whether another use tells which parameter of a function is the model: what else it calls may be a loss."""
     return bool(models(node))
 
 
-@lru_cache(maxsize=4096)
+@remembered(maxsize=4096)
 def models(node: ir.FunctionDef) -> frozenset[str]:
     """The parameters of a function that other uses than a call tell to be modules."""
     return frozenset(
@@ -147,7 +148,12 @@ def is_blank(value: Value) -> bool:
     return (isinstance(value, Unknown) or (isinstance(value, Tensor) and value.is_batch)) and not value.roots
 
 
-@lru_cache(maxsize=4096)
+def has_blank(value: Value) -> bool:
+    """Whether a value may be one of which nothing else is known."""
+    return any(map(is_blank, value.cases)) if type(value) is Union else is_blank(value)
+
+
+@remembered(maxsize=4096)
 def is_driver(node: ir.FunctionDef | ir.Lambda) -> bool:
     """Whether a method trains or evaluates, rather than computes a part of a forward pass."""
     uses = node.uses.values() if isinstance(node, ir.FunctionDef) else ()

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Iterator
-from functools import lru_cache
 
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Site, Trace, start
 from analyzer.syntax import ir
+from analyzer.syntax.remembered import remembered
 from analyzer.syntax.scope import every, target_names, walk
 
 _ALWAYS = frozenset(dir(builtins)) | {
@@ -55,7 +55,7 @@ def _functions_around(unit: ir.Unit, at: int) -> list[ir.FunctionDef]:
     return sorted(found, key=lambda node: node.at)
 
 
-@lru_cache(maxsize=32)
+@remembered(maxsize=32)
 def _defined(unit: ir.Unit) -> frozenset[str] | None:
     """The names that a file may define for all its functions; None where that cannot be told."""
     found = set(_ALWAYS)

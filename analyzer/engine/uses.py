@@ -18,6 +18,7 @@ from analyzer.engine.typing import (
     NOUNS,
     RUNS_BACKWARD,
     given_modules,
+    has_blank,
     has_model,
     is_argument,
     is_blank,
@@ -48,7 +49,8 @@ class Uses(Machine):
         """What a variable holds, found from the innermost scope outwards."""
         scope: ObjectId | None = self.frames[-1].scope
         held, below, parents, later = state.held, state.base.by_object, self.parents, self.later
-        absent, read = state.base.asked.absent, state.base.asked.read
+        asked = state.base.asked
+        is_noted = asked.head is not None
         while scope is not None:  # `State.get`, written out: names are what a program has most of
             fields = held.get(scope)
             value = fields.get(name) if fields is not None else None
@@ -58,9 +60,11 @@ class Uses(Machine):
             if value is None and scope in later:
                 value = self.imported(scope, name, state)
             if value is not None:
-                read.add((scope, name, id(value)))
+                if is_noted:
+                    asked.read.add((scope, name, id(value)))
                 return value
-            absent.add((scope, name))
+            if is_noted:
+                asked.absent.add((scope, name))
             scope = parents.get(scope)
         return None
 
@@ -69,7 +73,7 @@ class Uses(Machine):
         name = dotted(target)
         if name is None:
             return value
-        if any(is_blank(case) for case in value.cases) and (kind := self.kind_of_name(name, state)):
+        if has_blank(value) and (kind := self.kind_of_name(name, state)):
             return self.as_kind(kind, name, value, at, state)
         if not is_loss_by_use(self.uses_of(name)):
             return value

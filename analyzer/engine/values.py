@@ -295,7 +295,13 @@ def union(values: Iterable[Value]) -> Value:
     given = tuple(values)
     if len(given) == 1:
         return given[0]
-    cases = tuple(case for value in given for case in value.cases)
+    found: list[Value] = []
+    for value in given:  # what `value.cases` gives, without a call in Python
+        if type(value) is Union:
+            found += value.members
+        else:
+            found.append(value)
+    cases = tuple(found)
     if not _are_of_one_type_each(cases):
         merged: dict[Value, Value] = {}
         for case in cases:
@@ -435,6 +441,26 @@ def nested(value: Value, depth: int = 3) -> Iterator[Value]:
                 yield from nested(item, depth - 1)
         elif isinstance(case, Stream) and depth:
             yield from nested(case.element, depth - 1)
+
+
+def references(value: Value) -> Iterator[ObjectId]:
+    """The objects that a value is, or that are in it."""
+    for case in value.cases:
+        if isinstance(case, Ref):
+            yield case.obj
+        elif isinstance(case, Tuple):
+            for item in case.items:
+                yield from references(item)
+        elif isinstance(case, Stream):
+            yield from references(case.element)
+            yield from case.of
+        elif isinstance(case, Method):
+            yield from references(case.receiver)
+        elif isinstance(case, Func) and case.bound is not None:
+            yield from references(case.bound)
+        elif isinstance(case, Partial):
+            for part in (case.func, *case.args, *(item for _, item in case.keywords)):
+                yield from references(part)
 
 
 def drawn_from(value: Value) -> frozenset[ObjectId]:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
+from analyzer.engine.machine import CONTAINERS
 from analyzer.engine.mode_events import ModuleNamed, WeightsKept, WeightsRestored, WeightsUsed
-from analyzer.engine.state import FALSE, State
+from analyzer.engine.state import STALE, State
 from analyzer.engine.trace import Gap, Trace, start
-from analyzer.engine.values import Const, ObjectId, Ref, Value, const
+from analyzer.engine.values import Const, ObjectId, Ref, Value, const, references
 from analyzer.syntax import ir
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from analyzer.engine.effects import Effects
     from analyzer.engine.machine import Args, Machine
 
-STALE = "is stale"
 KIND = "StateDict"
 _BORN = "weights"
 
@@ -32,7 +32,9 @@ def made(machine: Machine, receiver: Value, at: int, state: State) -> Ref:
         "state dict", at, KIND, "these are the weights themselves, not a copy", modules=modules, born=_BORN,
         gap=None if known else Gap.CONVENTION,
     )  # fmt: skip
-    state.set((ref.obj, STALE), FALSE)
+    state.set(
+        (ref.obj, STALE), const(False)
+    )  # not `FALSE`: who reads it here is told apart from who reads an older one
     return ref
 
 
@@ -46,6 +48,27 @@ def trained(machine: Effects, modules: frozenset[ObjectId], trace: Trace, state:
             continue
         why = trace if modules and mine else trace.then(trace.site, "what it updates is not seen", Gap.CONVENTION)
         state.set((obj, STALE), const(True, why))
+
+
+def are_gone(machine: Machine, dicts: set[object], state: State) -> bool:
+    """Whether nothing holds any of these state dicts (``torch.save(model.state_dict(), path)``), nor what holds them:
+    whoever asks for one anew gets a fresh one."""
+    held = [(obj, value) for obj, fields in state.held.items() for value in fields.values()]
+    held += [(number, value) for number, obj in enumerate(machine.objects) for _, value in obj.arguments]
+    held += [(None, value) for frame in machine.frames for value, _ in (*frame.returns, *frame.yields)]
+    holders: dict[object, set[object]] = {}
+    for holder, value in held:
+        for obj in references(value):
+            holders.setdefault(obj, set()).add(holder)
+    work, seen = list(dicts), set(dicts)
+    while work:
+        for holder in holders.get(work.pop(), ()):
+            if not isinstance(holder, int) or machine.objects[holder].kind not in CONTAINERS:
+                return False
+            if holder not in seen:
+                seen.add(holder)
+                work.append(holder)
+    return True
 
 
 def handed_to_training(machine: Effects, args: Args, at: int, state: State) -> None:

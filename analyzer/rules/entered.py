@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import lru_cache
 
 from analyzer.engine.events import Kept, Store
 from analyzer.engine.program import Program, functions
 from analyzer.engine.trace import Site
 from analyzer.engine.words import spelled, words
 from analyzer.syntax import ir
+from analyzer.syntax.remembered import remembered
 from analyzer.syntax.scope import dotted, of_type, walk
 
 _BACKWARD = re.compile(rb"backward|autograd\.grad")
@@ -58,7 +58,7 @@ def is_of_unused_class(program: Program, site: Site) -> bool:
     return len(spoken) <= own and not any(program.project.naming(cls.name, site.path))
 
 
-@lru_cache(maxsize=16)
+@remembered(maxsize=16)
 def _called_under(unit: ir.Unit) -> frozenset[str]:
     """The last names of what a file calls under ``no_grad``."""
     off = (node for node in of_type(unit, ir.With) if any(_OFF.search(spelled(item)) for item, _ in node.items))
@@ -116,7 +116,7 @@ def is_given_volatile(program: Program, sites: Sequence[Site]) -> bool:
     return bool(makers & {name for path in program.modules for name in _making_volatile(program.unit(path))})
 
 
-@lru_cache(maxsize=64)
+@remembered(maxsize=64)
 def _making_volatile(unit: ir.Unit | None) -> frozenset[str]:
     """The names of the functions and methods of a file that make volatile inputs."""
     if unit is None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import lru_cache
 from itertools import islice
 from typing import NamedTuple
 
@@ -20,6 +19,7 @@ from analyzer.fixes.no_grad import without_gradients
 from analyzer.rules.base import Report, Rule
 from analyzer.rules.entered import LOSS_DATA, is_entered_under, is_given_volatile, is_never_named, is_volatile
 from analyzer.syntax import ir
+from analyzer.syntax.remembered import remembered
 from analyzer.syntax.scope import dotted, of_type, target_names, walk
 
 _VOLATILE = re.compile(rb"\bvolatile\s*=")
@@ -234,7 +234,7 @@ def _may_differentiate(program: Program, forward: Forward) -> bool:
     return any(_holds_differentiating(unit) for unit in units if unit is not None)
 
 
-@lru_cache(maxsize=64)
+@remembered(maxsize=64)
 def _holds_differentiating(unit: ir.Unit) -> bool:
     """Whether a file has a network whose methods call ``torch.autograd.grad``."""
     return any(
@@ -379,7 +379,7 @@ def _differentiates(program: Program, forward: Forward) -> bool:
     return cls is not None and _class_differentiates(cls.node)
 
 
-@lru_cache(maxsize=512)
+@remembered(maxsize=512)
 def _class_differentiates(cls: ir.ClassDef) -> bool:
     methods = [each for each in cls.body if isinstance(each, ir.FunctionDef)]
     calls = (part for each in methods for part in walk(each.body, True) if isinstance(part, ir.Call))

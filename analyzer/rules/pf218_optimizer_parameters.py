@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 from analyzer.engine.data_events import Restored
 from analyzer.engine.events import Backward, Escape, Forward, Step
 from analyzer.engine.machine import CONTAINERS
@@ -16,6 +14,7 @@ from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
 from analyzer.rules.iteration import exclude, extra_guards, in_one_iteration, nest_of
 from analyzer.syntax import ir
+from analyzer.syntax.remembered import remembered
 from analyzer.syntax.scope import dotted, walk
 
 
@@ -349,7 +348,7 @@ def _owns_weights(program: Program, forward: Forward) -> bool:
     return False
 
 
-@lru_cache(maxsize=512)
+@remembered(maxsize=512)
 def _makes_parameters(cls: ir.ClassDef) -> bool:
     rest: list[object] = []
     for node in cls.body:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 
 from analyzer.engine.device_events import ModuleMoved, Transfer
 from analyzer.engine.events import Backward, Forward, Loop
@@ -13,6 +12,7 @@ from analyzer.engine.words import spelled, words
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
 from analyzer.syntax import ir
+from analyzer.syntax.remembered import remembered
 from analyzer.syntax.scope import dotted, of_type, target_names, walk
 
 _WRITTEN_DOWN = re.compile(
@@ -376,7 +376,7 @@ def _innermost(call: ir.Call) -> ir.Call:
     return call
 
 
-@lru_cache(maxsize=512)
+@remembered(maxsize=512)
 def _is_touched_in(statement: ir.For, name: str) -> bool:
     return any(type(each) in _TOUCHING and _touches(each, name) for each in walk((statement,), True))
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, is_dataclass
-from functools import lru_cache
 from operator import attrgetter
 from typing import Any, TypeVar
 
 from analyzer.syntax import ir
+from analyzer.syntax.remembered import remembered
 
 N = TypeVar("N")
 
@@ -160,7 +160,7 @@ def walk(body: tuple[object, ...], into_functions: bool) -> Iterator[object]:
             work.extend(parts(node))
 
 
-@lru_cache(maxsize=32)
+@remembered(maxsize=32)
 def every(unit: ir.Unit) -> tuple[object, ...]:
     """Every node of a file in the order of `walk`, kept for the next question."""
     return tuple(walk(unit.body, into_functions=True))
@@ -210,7 +210,7 @@ def _last_before(blocks: tuple[Any, ...], at: int) -> Any:
     return found
 
 
-@lru_cache(maxsize=32)
+@remembered(maxsize=32)
 def _by_type(unit: ir.Unit) -> dict[type, list[Any]]:
     found: dict[type, list[Any]] = {}
     for node in every(unit):
@@ -218,7 +218,7 @@ def _by_type(unit: ir.Unit) -> dict[type, list[Any]]:
     return found
 
 
-@lru_cache(maxsize=32)
+@remembered(maxsize=32)
 def _statements_by_type(unit: ir.Unit) -> dict[type, list[Any]]:
     """The statements alone, a tenth of all nodes."""
     found: dict[type, list[Any]] = {}
