@@ -29,6 +29,7 @@ from analyzer.project import Project
 from analyzer.quiet import is_quiet
 from analyzer.rules.base import Draft, Rule
 from analyzer.rules.base import Report as RuleReport
+from analyzer.starts import starts
 from analyzer.syntax.remembered import forget
 
 T = TypeVar("T")
@@ -217,6 +218,12 @@ def analyze_one(
     yield from seen_again(lambda: list(located(_drafts(sources, path, rules, shown, skipped), sources, skipped)))
 
 
+def _starts(sources: Sources, path: str) -> frozenset[int] | None:
+    """The functions of a file that its program starts at; None: all of them."""
+    source, unit = sources.project.read(path), sources.unit(path)
+    return None if source is None or unit is None or _is_extended() else starts(source, unit)
+
+
 @lru_cache(maxsize=1)
 def _is_extended() -> bool:
     """Whether rules or tables of other packages may want what ours do not."""
@@ -254,7 +261,7 @@ def _drafts(
 ) -> list[Draft]:
     program = Program(sources.project, knowledge(), sources)
     try:
-        program.run_target(path)
+        program.run_target(path, _starts(sources, path))
         drafts = _asked(program, path, rules, shown, skipped)
         return drafts if steps is not None else _weighed(program, drafts)
     finally:

@@ -1,7 +1,7 @@
 """Files to start no program at: nothing in them can be the act that a rule speaks of.
 
 Most files of a library define layers, settings, operators. A rule speaks of what a program *does*: it trains,
-evaluates, loads, saves, seeds, reads data, computes a loss. Where a file names nothing of that (`_ACTS`), only what a
+evaluates, loads, saves, seeds, reads data, computes a loss. Where a file names nothing of that (`ACTS`), only what a
 rule sees in the definition of a module is left: something it does not register, dropout that minds no mode, copies and
 waits in a loop. Those are looked for in the shape of the code (`_is_shown`), on the wide side. A file with neither is
 read where another imports it, and is not interpreted for its own sake.
@@ -13,26 +13,50 @@ of its own. See ``docs/decisions/0013``.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 
-from analyzer.screen import without_remarks
+from analyzer.screen import REMARK
 from analyzer.syntax import ir
-from analyzer.syntax.scope import dotted, of_type, walk
+from analyzer.syntax.scope import dotted, of_type, target_names, walk
 
-_ACTS = re.compile(
-    rb"""
-      (?<!def\ )\bbackward\(|autograd\.(?:grad|backward)\b|autograd\ import[^\n]*\b(?:grad|backward)\b
-    | zero_grad|\.step\b|\boptim\b|[oO]ptimizers?\(|\btrain\w*\(|Trainer\b|\.fit\w*\(
-    | (?:train|val|test|predict)\w*_step\b
-    | \.eval\(|\bevaluate\w*\(|\bvalid(?:ate)?\(|\btest\(|\binfer\(
-    | [lL]oader\b|\b(?:torch|th|t)\.load\(|(?<![\w.])load\(|load_checkpoint|load_model|\.state_dict\(|load_state_dict\(
-    | \bparameters\(\)|named_parameters\(|\bsave\w*\(|seed\w*\(|__main__
-    | RandomState\(|default_rng\(
-    | [lL]oss\(|cross_entropy|CrossEntropy|nll_loss|NLLLoss|kl_div|KLDiv|criterion\(
-    | lightning|fastai|skorch|mmengine|mmcv|composer|ignite|deepspeed\.|Accelerator\(
-    """,
-    re.VERBOSE,
-)
+_ACTS = (
+    ((b"backward(",), rb"(?<!def )\bbackward\("),
+    ((b"autograd",), rb"autograd\.(?:grad|backward)\b|autograd import[^\n]*\b(?:grad|backward)\b"),
+    ((b"zero_grad",), rb"zero_grad"),
+    ((b".step",), rb"\.step\b"),
+    ((b"optim",), rb"\boptim\b"),
+    ((b"ptimizer",), rb"[oO]ptimizers?\("),
+    ((b"train",), rb"\btrain\w*\("),
+    ((b"Trainer",), rb"Trainer\b"),
+    ((b".fit",), rb"\.fit\w*\("),
+    ((b"_step",), rb"(?:train|val|test|predict)\w*_step\b"),
+    ((b".eval(",), rb"\.eval\("),
+    ((b"evaluate",), rb"\bevaluate\w*\("),
+    ((b"valid",), rb"\bvalid(?:ate)?\("),
+    ((b"test(",), rb"\btest\("),
+    ((b"infer(",), rb"\binfer\("),
+    ((b"oader",), rb"[lL]oader\b"),
+    ((b"load(",), rb"\b(?:torch|th|t)\.load\(|(?<![\w.])load\("),
+    ((b"load_checkpoint", b"load_model"), rb"load_checkpoint|load_model"),
+    ((b"state_dict(",), rb"\.state_dict\(|load_state_dict\("),
+    ((b"parameters(",), rb"\bparameters\(\)|named_parameters\("),
+    ((b"save",), rb"\bsave\w*\("),
+    ((b"seed",), rb"seed\w*\("),
+    ((b"RandomState(", b"default_rng("), rb"RandomState\(|default_rng\("),
+    ((b"__main__",), rb"__main__"),
+    ((b"oss(",), rb"[lL]oss\("),
+    ((b"cross_entropy", b"CrossEntropy"), rb"cross_entropy|CrossEntropy"),
+    ((b"nll_loss", b"NLLLoss", b"kl_div", b"KLDiv"), rb"nll_loss|NLLLoss|kl_div|KLDiv"),
+    ((b"criterion(",), rb"criterion\("),
+    ((b"lightning", b"fastai", b"skorch", b"mmengine", b"mmcv", b"composer", b"ignite"),
+     rb"lightning|fastai|skorch|mmengine|mmcv|composer|ignite"),
+    ((b"deepspeed.", b"Accelerator("), rb"deepspeed\.|Accelerator\("),
+)  # fmt: skip
+"""What a program does that a rule speaks of. Before each pattern the words of which it holds one: a look for a word
+takes a hundredth of a pattern's time, and most files have few of them."""
+_COMPILED = tuple((words, re.compile(pattern)) for words, pattern in _ACTS)
+_LINE_END = re.compile(rb"\r\n?")
 _MODULES = re.compile(rb"\bnn\b|Module|\bforward\b")
 _DROPS = frozenset({"dropout", "dropout1d", "dropout2d", "dropout3d"})
 _ATTENDS = frozenset({"scaled_dot_product_attention", "flash_attn_func", "memory_efficient_attention"})
@@ -45,35 +69,57 @@ _WAITS = frozenset({"item", "tolist", "cpu", "numpy", "nonzero", "synchronize"})
 _PLAIN = frozenset(
     {"len", "int", "float", "bool", "str", "max", "min", "sum", "round", "abs", "getattr", "isinstance", "get"}
 )
+_OTHERS = frozenset({"re", "math", "os", "json", "logging", "time"})
 _FILLS = frozenset({"append", "extend", "insert", "add", "update", "setdefault"})
 _REGISTERED = frozenset({"ModuleList", "ModuleDict", "Sequential", "ParameterList", "ParameterDict", "Parameter"})
 
 
+Made = Mapping[str, "list[ir.Expr | None]"]
+
+
 def is_quiet(source: bytes, unit: ir.Unit | None) -> bool:
     """Whether no rule has anything to say of the program that starts at a file."""
-    if unit is None:
-        return False
-    text = without_remarks(source)
-    return _ACTS.search(text) is None and not _is_shown(unit, _MODULES.search(text) is not None)
+    return unit is not None and not acts(source) and not is_shown(unit, has_modules(said(source)))
 
 
-def _is_shown(unit: ir.Unit, has_modules: bool) -> bool:
+@lru_cache(maxsize=2)
+def said(source: bytes) -> bytes:
+    """A file without its comments and texts of several lines; what is left stands on the lines where it stood."""
+    return REMARK.sub(_line_ends, _LINE_END.sub(b"\n", source))
+
+
+def _line_ends(match: re.Match[bytes]) -> bytes:
+    return b"\n" * match.group().count(b"\n")
+
+
+@lru_cache(maxsize=2)
+def acts(source: bytes) -> tuple[int, ...]:
+    """Where a file, without its remarks, names what a program does, by kind."""
+    text = said(source)
+    present = (pattern for words, pattern in _COMPILED if any(word in text for word in words))
+    return tuple(match.start() for pattern in present for match in pattern.finditer(text))
+
+
+def has_modules(source: bytes) -> bool:
+    """Whether a file, without its remarks, names a module of PyTorch."""
+    return _MODULES.search(source) is not None
+
+
+def is_shown(unit: ir.Unit, has_modules: bool) -> bool:
     """Whether a rule may see something in what a file defines, in a module if there are any."""
-    functions = of_type(unit, ir.FunctionDef)
-    methods = {id(each) for cls in of_type(unit, ir.ClassDef) for each in cls.body}
     return (
-        _is_script(unit)
-        or (has_modules and any(_hides(cls) for cls in of_type(unit, ir.ClassDef)))
-        or (has_modules and any(_drops(function) for function in functions))
-        or any(_runs_given(function) for function in functions if id(function) not in methods)
-        or _moves_in_loop(unit)
+        next(working(unit), None) is not None
+        or (has_modules and any(next(hidden(cls), None) is not None for cls in of_type(unit, ir.ClassDef)))
+        or (has_modules and next(dropping(unit), None) is not None)
+        or next(running(unit), None) is not None
+        or next(moving(unit), None) is not None
     )
 
 
-def _is_script(unit: ir.Unit) -> bool:
-    """Whether the body of the file works: in a loop, or with tensors."""
+def working(unit: ir.Unit) -> Iterator[int]:
+    """The numbers of the statements of the body of the file that work: loops, or with tensors."""
     runs = (node for node in unit.body if not isinstance(node, (ir.FunctionDef, ir.ClassDef, ir.Import, ir.ImportFrom)))
-    return any(isinstance(node, (ir.For, ir.While)) or _makes_tensor((node,)) for node in runs)
+    return (node.at for node in runs if isinstance(node, (ir.For, ir.While)) or _makes_tensor((node,)))
 
 
 def _makes_tensor(block: Iterable[object]) -> bool:
@@ -94,15 +140,16 @@ def _last(callee: ir.Expr) -> str:
 # --- what a module keeps ---------------------------------------------------------------------------------------------
 
 
-def _hides(cls: ir.ClassDef) -> bool:
-    """Whether a class may keep layers, parameters or tensors where a module does not see them."""
+def hidden(cls: ir.ClassDef) -> Iterator[str]:
+    """The attributes in which a class may keep layers, parameters or tensors where a module does not see them."""
     methods = {each.name: each for each in cls.body if isinstance(each, ir.FunctionDef)}
     init = methods.get("__init__")
     if init is None or not cls.bases or not init.params:
-        return False
+        return
     this = init.params[0].name
     building = (init, *(methods[name] for name in _own_calls(init, this) if name in methods))
-    return any(_keeps(method, building) for method in building)
+    for method in building:
+        yield from _kept(method, building)
 
 
 def _own_calls(function: ir.FunctionDef, this: str) -> list[str]:
@@ -110,17 +157,38 @@ def _own_calls(function: ir.FunctionDef, this: str) -> list[str]:
     return [name[len(this) + 1 :] for name, how in function.uses.items() if "()" in how and name.startswith(f"{this}.")]
 
 
-def _keeps(method: ir.FunctionDef, building: tuple[ir.FunctionDef, ...]) -> bool:
-    """Whether an attribute is given anything but a layer, a setting or a number that are plain to see."""
+def _kept(method: ir.FunctionDef, building: tuple[ir.FunctionDef, ...]) -> Iterator[str]:
+    """The attributes that are given anything but a layer, a setting or a number that are plain to see."""
     assigns = [node for node in walk(method.body, into_functions=False) if isinstance(node, ir.Assign)]
-    made = {target.id for node in assigns for target in node.targets if isinstance(target, ir.Name)}
+    made = _locals(assigns)
     for node in assigns:
         for target in node.targets:
             if isinstance(target, ir.Name) or node.value is None or _is_plain(node.value, made):
                 continue
+            if isinstance(target, ir.Display) and isinstance(node.value, ir.Call) and _last(node.value.callee) in made:
+                continue  # ``a, self.b = function(…)`` of what a variable holds: nobody sees what is in it
             if not (_is_empty(node.value) and isinstance(target, ir.Attribute) and not _is_filled(building, target)):
-                return True
-    return False
+                yield from _attributes(target)
+
+
+def _locals(assigns: list[ir.Assign]) -> Made:
+    """What the variables of a function are given; None for what cannot be said."""
+    made: dict[str, list[ir.Expr | None]] = {}
+    for node in assigns:
+        for target in node.targets:
+            if isinstance(target, ir.Name):
+                made.setdefault(target.id, []).append(node.value)
+            elif isinstance(target, ir.Display):
+                for name in target_names(target):
+                    made.setdefault(name, []).append(None)
+            elif isinstance(target, ir.Subscript) and isinstance(target.value, ir.Name):
+                made.setdefault(target.value.id, []).append(None)
+    return made
+
+
+def _attributes(target: ir.Expr) -> list[str]:
+    """The names of the attributes that an assignment sets, or sets something in: none where it sets variables."""
+    return [node.attr for node in walk((target,), into_functions=False) if isinstance(node, ir.Attribute)]
 
 
 def _is_empty(value: ir.Expr) -> bool:
@@ -139,11 +207,12 @@ def _is_filled(building: tuple[ir.FunctionDef, ...], target: ir.Attribute) -> bo
     return False
 
 
-def _is_plain(value: ir.Expr | None, made: set[str]) -> bool:
+def _is_plain(value: ir.Expr | None, made: Made) -> bool:
     if value is None or isinstance(value, (ir.Constant, ir.Attribute, ir.Lambda, ir.Joined)):
         return True
     if isinstance(value, ir.Name):
-        return value.id not in made
+        others = {name: given for name, given in made.items() if name != value.id}
+        return all(given is not None and _is_plain(given, others) for given in made.get(value.id, ()))
     if isinstance(value, ir.Call):
         return _is_plain_call(value)
     if isinstance(value, ir.Operation):
@@ -151,7 +220,7 @@ def _is_plain(value: ir.Expr | None, made: set[str]) -> bool:
     if isinstance(value, ir.Conditional):
         return _is_plain(value.body, made) and _is_plain(value.orelse, made)
     if isinstance(value, ir.Subscript):
-        return isinstance(value.value, (ir.Name, ir.Attribute))
+        return isinstance(value.value, (ir.Name, ir.Attribute, ir.Subscript))
     if isinstance(value, ir.Display) and value.items:
         return all(_is_plain(item, made) and not isinstance(item, ir.Call) for item in value.items)
     if isinstance(value, ir.DictDisplay) and value.items:
@@ -162,7 +231,7 @@ def _is_plain(value: ir.Expr | None, made: set[str]) -> bool:
 def _is_plain_call(call: ir.Call) -> bool:
     """``nn.Linear(…)``, ``AutoModel.from_config(…)``, ``len(…)``: one layer, or a number."""
     name, callee = _last(call.callee), call.callee
-    if name in _REGISTERED or name in _PLAIN:
+    if name in _REGISTERED or name in _PLAIN or (dotted(callee) or "").partition(".")[0] in _OTHERS:
         return True
     if isinstance(callee, ir.Attribute) and name.lstrip("_").startswith("from_") and _last(callee.value)[:1].isupper():
         return True
@@ -175,6 +244,11 @@ def _makes(value: ir.Expr) -> bool:
 
 
 # --- what is left out whatever the mode ------------------------------------------------------------------------------
+
+
+def dropping(unit: ir.Unit) -> Iterator[ir.FunctionDef]:
+    """The functions that drop something out whatever the mode."""
+    return (function for function in of_type(unit, ir.FunctionDef) if _drops(function))
 
 
 def _drops(function: ir.FunctionDef) -> bool:
@@ -197,14 +271,22 @@ def _minds_no_mode(call: ir.Call) -> bool:
 # --- loops -----------------------------------------------------------------------------------------------------------
 
 
+def running(unit: ir.Unit) -> Iterator[ir.FunctionDef]:
+    """The functions, no methods, that run the model they are given in a loop."""
+    methods = {id(each) for cls in of_type(unit, ir.ClassDef) for each in cls.body}
+    functions = (function for function in of_type(unit, ir.FunctionDef) if id(function) not in methods)
+    return (function for function in functions if _runs_given(function))
+
+
 def _runs_given(function: ir.FunctionDef) -> bool:
     """Whether a function that is given a model runs it in a loop."""
     is_given = any("()" in function.uses.get(param.name, ()) for param in function.params)
     return is_given and any(isinstance(node, (ir.For, ir.While)) for node in walk(function.body, into_functions=False))
 
 
-def _moves_in_loop(unit: ir.Unit) -> bool:
-    """Whether a loop copies what may have been made outside of it, or a loop inside one waits for the accelerator."""
+def moving(unit: ir.Unit) -> Iterator[int]:
+    """The numbers of the loops that copy what may have been made outside of them, or in which one waits for the
+    accelerator."""
     loops: list[ir.For | ir.While] = [*of_type(unit, ir.For), *of_type(unit, ir.While)]
     makes = None
     for loop in loops:
@@ -213,10 +295,10 @@ def _moves_in_loop(unit: ir.Unit) -> bool:
         if attrs & {"to", "cuda"}:
             makes = any(_last_of(name) in _FACTORIES for name in unit.uses) if makes is None else makes
             if makes:
-                return True
+                yield loop.at
+                continue
         if attrs & _WAITS and any(_waits(node) for node in inside if isinstance(node, (ir.For, ir.While))):
-            return True
-    return False
+            yield loop.at
 
 
 def _waits(loop: ir.For | ir.While) -> bool:

@@ -34,7 +34,7 @@ WORDS = (
     b"no_grad",
 )
 _ANY = re.compile(b"|".join(WORDS))
-_SAID = re.compile(rb"#[^\n]*|(\"\"\"|\'\'\').*?\1", re.DOTALL)
+REMARK = re.compile(rb"#[^\n]*|(\"\"\"|\'\'\').*?\1", re.DOTALL)
 """Comments and texts of several lines: what they name, nobody uses."""
 
 
@@ -48,4 +48,4 @@ def may_matter(source: bytes) -> bool:
 
 def without_remarks(source: bytes) -> bytes:
     """A file without its comments and texts of several lines."""
-    return _SAID.sub(b"", source)
+    return REMARK.sub(b"", source)

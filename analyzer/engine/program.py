@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from typing import Any, TypeVar
 
 from analyzer.engine.events import Backward, Clear, Escape, Event, Forward, Loop, Step, Store
@@ -46,6 +46,7 @@ class Program(Interpreter):
         self.sources = sources
         self.skipped: list[Skipped] = []
         self.budget_left = BUDGET
+        self.starts: Container[int] | None = None
         self.is_over = False
         """Whether all that happens has happened: from then on `of` and `within` look each question up once."""
         self.by_kind: dict[type, list[Any]] = {}
@@ -64,8 +65,9 @@ class Program(Interpreter):
     def unit(self, path: str) -> ir.Unit | None:
         return self.sources.unit(path)
 
-    def run_target(self, path: str) -> None:
-        """Interpret one file and everything it reaches."""
+    def run_target(self, path: str, starts: Container[int] | None = None) -> None:
+        """Interpret one file and everything it reaches. `starts`: the functions to start at; without, all of them."""
+        self.starts = starts
         self.run_rest(path, self.run_main(path))
         if self.too_large:
             self.skipped.append(Skipped(path, _too_large(self.too_large)))
@@ -100,8 +102,12 @@ class Program(Interpreter):
             self.noted(path, lambda case=case: self.run_uncalled(case, path, state))  # type: ignore[misc]
             self.reset()
         for key, (func, around) in list(self.unused.items()):
-            if key not in self.called:
+            if key not in self.called and self.is_start(func):
                 self.run_entry(func, None, around)
+
+    def is_start(self, func: Func) -> bool:
+        """Whether a function is run where nobody calls it."""
+        return self.starts is None or func.path != self.target or func.node.at in self.starts
 
     def names_called(self, path: str) -> frozenset[str]:
         """The last names of what functions of a file call: callers run first, so that their context is known."""
@@ -111,7 +117,7 @@ class Program(Interpreter):
 
     def run_uncalled(self, case: Value, path: str, state: State) -> None:
         if isinstance(case, Func) and case.path == path and isinstance(case.node, ir.FunctionDef):
-            if (path, case.node.at) not in self.called:
+            if (path, case.node.at) not in self.called and self.is_start(case):
                 self.run_entry(case, None, state)
         elif isinstance(case, Class) and case.path == path:
             self.run_class(case, state)
@@ -124,7 +130,9 @@ class Program(Interpreter):
             for method in held.cases
             if isinstance(method, Func) and isinstance(method.node, ir.FunctionDef)
         ]
-        framework = framework_of(self.knowledge, cls)
+        starts = [method for method in methods if self.is_start(method)]
+        framework = framework_of(self.knowledge, cls) if starts else None
+        methods = methods if framework is not None else starts
         hooks = framework.hooks if framework is not None else {}
         first = framework.first if framework is not None else ()
         todo = [m for m in methods if (m.path, m.node.at) not in self.called or name_of(m) in hooks]

@@ -34,4 +34,4 @@ def difference(one: object, other: object) -> tuple[object, object] | None:
 
 @cache
 def _names(kind: Any) -> tuple[str, ...]:
-    return tuple(item.name for item in fields(kind))
+    return tuple(item.name for item in fields(kind) if item.compare)

@@ -384,6 +384,8 @@ class FunctionDef(Stmt):
     """Whether it defines a function, class or lambda, which may outlive the call and read its variables."""
     last: NodeId = 0
     """The number of the last node in its text: what lies between `at` and it is inside."""
+    lines: tuple[int, int] | None = field(default=None, compare=False)
+    """The first line of its text, decorators included, and the last, where Python's parser read the file."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,0 +1,101 @@
+"""Where in a file a program starts: the functions that may show something, and those that lead there.
+
+A program runs the body of its file, and then the functions that nobody called, each with what an unseen caller would
+give it. Of a library's functions few can show anything: those whose text has one of the acts of `analyzer.quiet`, or
+what bears on the whole program beside an act, or a shape that a rule sees. With them start the functions of the file
+that name one of them, and those that name these: what they hand on may decide. All others are run where one of these
+calls them, and not for their own sake. See ``docs/decisions/0013``.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from analyzer import quiet
+from analyzer.syntax import ir
+from analyzer.syntax.scope import of_type
+
+_BEARS = re.compile(
+    rb"""
+      rand|shuffle|permutation|\bchoices?\(|\bsample\(
+    | distributed|\bdist\.|[dD]ata_?[pP]arallel|[sS]ampler|all_reduce|all_gather|barrier|\brank\b
+    """,
+    re.VERBOSE,
+)
+"""What speaks of the whole program, where it has an act: draws, processes."""
+_WORD = re.compile(rb"[\w\x80-\xff]+")
+_UNNAMED = frozenset({"forward", "__call__", "__init__", "__enter__", "__iter__", "__getitem__", "__next__", "__len__"})
+"""Methods that run where nobody names them: an instance is called, made, entered, iterated over."""
+Words = Mapping[int, frozenset[bytes]]
+"""The words in the text of each function, its own name aside."""
+
+
+def starts(source: bytes, unit: ir.Unit) -> frozenset[int] | None:
+    """The numbers of the functions of a file that a program starts at; None: all of them."""
+    functions = of_type(unit, ir.FunctionDef)
+    if any(function.lines is None for function in functions):
+        return None
+    text = quiet.said(source)
+    spans = _spans(functions, text)
+    words = {each.at: _words(each, text[first:end]) for each, (first, end) in zip(functions, spans, strict=True)}
+    acts = sorted([*quiet.acts(source), *_bearing(text)]) if quiet.acts(source) else []
+    begins = {each.at for each, span in zip(functions, spans, strict=True) if _holds(acts, *span)}
+    begins.update(function.at for function in quiet.running(unit))
+    if quiet.has_modules(text):
+        begins.update(function.at for function in quiet.dropping(unit))
+    found = _with_callers(unit, functions, begins, words)
+    loops = sorted(quiet.moving(unit))
+    found.update(function.at for function in functions if _holds(loops, function.at, function.last + 1))
+    if quiet.has_modules(text):
+        found.update(_hiding(unit, words))
+    return frozenset(found)
+
+
+def _bearing(text: bytes) -> Iterator[int]:
+    return (match.start() for match in _BEARS.finditer(text))
+
+
+def _spans(functions: Iterable[ir.FunctionDef], text: bytes) -> list[tuple[int, int]]:
+    """Where the text of each function begins and ends."""
+    begins = [0, *(match.end() for match in re.finditer(rb"\n", text)), len(text)]
+    return [(begins[lines[0] - 1], begins[lines[1]]) for function in functions if (lines := function.lines)]
+
+
+def _words(function: ir.FunctionDef, text: bytes) -> frozenset[bytes]:
+    found, own = _WORD.findall(text), function.name.encode()
+    return frozenset(found) - {own} if found.count(own) < 2 else frozenset(found)
+
+
+def _holds(places: Sequence[int], first: int, end: int) -> bool:
+    """Whether any of these sorted places is in a range."""
+    index = bisect_left(places, first)
+    return index < len(places) and places[index] < end
+
+
+def _with_callers(unit: ir.Unit, functions: Iterable[ir.FunctionDef], begins: set[int], words: Words) -> set[int]:
+    """Functions with all that name one of them, or the class of one that runs unnamed."""
+    own = {each.at: cls.name for cls in of_type(unit, ir.ClassDef) for each in _methods(cls)}
+    found: set[int] = set()
+    fresh = [function for function in functions if function.at in begins]
+    while fresh:
+        found.update(function.at for function in fresh)
+        names = {function.name for function in fresh if not function.name.startswith("__")}
+        names.update(own[function.at] for function in fresh if function.at in own and function.name in _UNNAMED)
+        spoken = frozenset(name.encode() for name in names)
+        fresh = [each for each in functions if each.at not in found and not words[each.at].isdisjoint(spoken)]
+    return found
+
+
+def _hiding(unit: ir.Unit, words: Words) -> Iterator[int]:
+    """The methods that name what their class may hide, and its ``__init__``."""
+    for cls in of_type(unit, ir.ClassDef):
+        names = frozenset(name.encode() for name in quiet.hidden(cls))
+        for method in _methods(cls) if names else ():
+            if method.name == "__init__" or not words[method.at].isdisjoint(names):
+                yield method.at
+
+
+def _methods(cls: ir.ClassDef) -> list[ir.FunctionDef]:
+    return [each for each in cls.body if isinstance(each, ir.FunctionDef)]
