@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from analyzer import quiet
 from analyzer.syntax import ir
@@ -21,10 +21,12 @@ _BEARS = re.compile(
     rb"""
       rand|shuffle|permutation|\bchoices?\(|\bsample\(
     | distributed|\bdist\.|[dD]ata_?[pP]arallel|[sS]ampler|all_reduce|all_gather|barrier|\brank\b
+    | \bdef\ on_
+    | \b(?:load|eval|valid|test|fit|predict|infer|learn|run|main)\w*\(
     """,
     re.VERBOSE,
 )
-"""What speaks of the whole program, where it has an act: draws, processes."""
+"""What speaks of the whole program, where it has an act: draws, processes, hooks, and what may act in another file."""
 _WORD = re.compile(rb"[\w\x80-\xff]+")
 _UNNAMED = frozenset({"forward", "__call__", "__init__", "__enter__", "__iter__", "__getitem__", "__next__", "__len__"})
 """Methods that run where nobody names them: an instance is called, made, entered, iterated over."""
@@ -46,6 +48,7 @@ def starts(source: bytes, unit: ir.Unit) -> frozenset[int] | None:
     if quiet.has_modules(text):
         begins.update(function.at for function in quiet.dropping(unit))
     found = _with_callers(unit, functions, begins, words)
+    found.update([*_running_parts(unit, found)])
     loops = sorted(quiet.moving(unit))
     found.update(function.at for function in functions if _holds(loops, function.at, function.last + 1))
     if quiet.has_modules(text):
@@ -86,6 +89,19 @@ def _with_callers(unit: ir.Unit, functions: Iterable[ir.FunctionDef], begins: se
         spoken = frozenset(name.encode() for name in names)
         fresh = [each for each in functions if each.at not in found and not words[each.at].isdisjoint(spoken)]
     return found
+
+
+def _running_parts(unit: ir.Unit, begins: Collection[int]) -> Iterator[int]:
+    """Methods that call an attribute (``self.model(x)``), in a class of which another method starts: that one may have
+    set its mode."""
+    for cls in of_type(unit, ir.ClassDef):
+        methods = _methods(cls)
+        names = {method.name for method in methods}
+        for method in methods if any(method.at in begins for method in methods) else ():
+            this = method.params[0].name if method.params else ""
+            calls = (name.split(".") for name, how in method.uses.items() if "()" in how)
+            if any(len(parts) == 2 and parts[0] == this and parts[1] not in names for parts in calls):
+                yield method.at
 
 
 def _hiding(unit: ir.Unit, words: Words) -> Iterator[int]:
