@@ -188,7 +188,8 @@ class _Lowering:
         with self.scope() as inner:
             body = self.block(node.body)
         names = (inner.bound | {param.name for param in params}) - inner.outer
-        lines = ((node.decorator_list or [node])[0].lineno, node.end_lineno or node.lineno)
+        first = node.decorator_list[0].lineno if node.decorator_list else node.lineno
+        lines = (first, node.end_lineno or node.lineno)
         return ir.FunctionDef(
             at, node.name, params, decorators, body, returns, frozenset(names), frozenset(inner.outer),
             inner.yields, type(node) is ast.AsyncFunctionDef, inner.frozen_uses(), inner.has_inner, len(self.nodes) - 1,
