@@ -146,7 +146,7 @@ TRAIN = """def train(model, loader, opt):
     return total
 """
 
-SURROUND = "import torch\n\nclass A:\n    def f(self):\n        return 1\n\n"
+SURROUND = "import torch\n\nclass A:\n    def f(self, x):\n        return x.step\n\n"  # an act: it starts
 
 
 @pytest.mark.parametrize(

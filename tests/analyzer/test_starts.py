@@ -71,7 +71,7 @@ def _path(unit: ir.Unit, function: ir.FunctionDef) -> str:
 
 def test_who_acts_who_leads_there_and_what_hides_something() -> None:
     begins = {"fit", "main", "outer", "Kept.__init__", "Kept.forward"}
-    assert _names(_FILE) == begins | {"Block.describe"}
+    assert _names(_FILE) == begins | {"Block.describe", "Block.forward"}  # which calls what the other may switch
     assert _names(_FILE.replace("loss(x)", "layer(x)")) == begins
 
 
