@@ -25,6 +25,7 @@ _OF_KNOWN = {
     ("log", "sigmoid"): "logsigmoid",
     ("exp", "log_softmax"): "softmax",
     ("exp", "logsigmoid"): "sigmoid",
+    ("sum", "raw"): "raw",
 }
 """Functions whose result is known only for some inputs."""
 _BY_INPUT = frozenset(function for function, _ in _OF_KNOWN)
@@ -56,8 +57,11 @@ def is_tensor(case: Value) -> bool:
 
 
 def shifted(op: str, one: Value, two: Value) -> Activation | None:
-    """The activation of a tensor after arithmetic with a plain number: raw outputs stay raw, however they are scaled;
-    probabilities stay what they are only if next to nothing is added."""
+    """The activation of a tensor after arithmetic with a plain number: raw outputs stay raw, however they are scaled
+    (or joined with other raw ones); probabilities stay what they are only if next to nothing is added."""
+    both = common((one, two)) if isinstance(one, Tensor) and isinstance(two, Tensor) else None
+    if both is not None and both.name == RAW:
+        return both if op in {"+", "-", "*", "@"} else None
     tensor, other = (one, two) if isinstance(one, Tensor) else (two, one)
     if not isinstance(tensor, Tensor) or tensor.activation is None or is_tensor(other):
         return None

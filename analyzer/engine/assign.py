@@ -109,7 +109,8 @@ class Assignments(Calls):
         for case in receiver.cases:
             if target.attr == "grad":
                 modules = case.param_of if isinstance(case, Tensor) else frozenset()
-                self.emit(Clear, at, None, modules=modules)
+                is_none = all(isinstance(given, Const) and given.value is None for given in value.cases)
+                self.emit(Clear, at, None, modules=modules, is_replaced=not is_none)
             elif isinstance(case, (Ref, PyModule, Class)):
                 obj = case.obj if isinstance(case, Ref) else case.scope
                 self.replaced(state.given_up((obj, target.attr), value), value)
@@ -251,7 +252,9 @@ class Assignments(Calls):
             result = measures.added_up(value, result, self.site(node.at))
             if isinstance(value, Const) and value.value == 1 and self.is_once_per_batch(state):
                 result = Scalar("batches", trace=start(self.site(node.at), "one is added for each batch"))
-        self.assign(node.target, result, state, node.at)
+        is_gradient = isinstance(node.target, ir.Attribute) and node.target.attr == "grad"
+        if not is_gradient or node.op == "*":  # ``p.grad /= n`` resets nothing; a factor may be 0
+            self.assign(node.target, result, state, node.at)
         return state
 
     def is_once_per_batch(self, state: State) -> bool:

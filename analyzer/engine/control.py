@@ -348,9 +348,14 @@ def lacking(test: ir.Expr, op: str) -> str:
 
 
 def resets_counter(node: ir.If) -> bool:
-    """``if count >= n: …; count = 0``, ``if left == 0: …; left = n``."""
+    """``if count >= n: …; count = 0``, ``if left == 0: …; left = n``, ``if step - last >= n: …; last = step``."""
     if not isinstance(node.test, ir.Operation) or node.test.right is None:
         return False
+    distance = node.test.left
+    if node.test.op in {">=", ">", "=="} and isinstance(distance, ir.Operation) and distance.op == "-":
+        now, last = dotted(distance.left), dotted(distance.right) if distance.right is not None else None
+        if now is not None and last is not None and any(_sets(each, last, now) for each in node.body):
+            return True
     counters = {dotted(node.test.left), dotted(node.test.right)} - {None}
     is_down = node.test.op in {"==", "<="} and isinstance(node.test.right, ir.Constant) and node.test.right.value == 0
     return any(
@@ -359,6 +364,11 @@ def resets_counter(node: ir.If) -> bool:
         and any(dotted(target) in counters for target in each.targets)
         for each in node.body
     )
+
+
+def _sets(node: ir.Stmt, name: str, to: str) -> bool:
+    is_it = isinstance(node, ir.Assign) and node.value is not None and dotted(node.value) == to
+    return is_it and isinstance(node, ir.Assign) and any(dotted(target) == name for target in node.targets)
 
 
 def void(value: object) -> None:

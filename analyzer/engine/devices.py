@@ -105,6 +105,7 @@ _SYNTHETIC = {
     "torch.rand", "torch.randn", "torch.randint", "torch.randperm",
 }  # fmt: skip
 _MADE_OF_HOST_DATA = _SYNTHETIC | {
+    "torch.nn.Transformer.generate_square_subsequent_mask", "torchvision.io.read_image", "torchvision.io.decode_image",
     "torch.tensor", "torch.from_numpy", "torch.FloatTensor", "torch.LongTensor", "torch.Tensor", "torch.as_tensor",
 }  # fmt: skip
 """torch docs: created on the CPU unless a device is given (or a default device is set)."""

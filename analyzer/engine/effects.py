@@ -72,7 +72,7 @@ class Effects(Expressions):
             self.emit(
                 Seeded, at, None, streams=frozenset(row.random), is_constant=value is not None and is_fixed(value)
             )
-        elif name == "draw":
+        elif name == "draw" and not (row.unless and (row.unless in args.keywords or args.has_more)):
             self.emit(Drawn, at, None, streams=frozenset(row.random))
         elif name == "grad-set":
             state.set(GRAD_OFF, self.negated(args.at(0, "mode")))

@@ -137,10 +137,12 @@ class Step(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clear(Event):
-    """Gradients are reset, of an optimizer or of modules; both empty: of something we could not tell."""
+    """Gradients are reset, of an optimizer or of modules; both empty: of something we could not tell. `is_replaced`:
+    they get other numbers (``p.grad = p.grad / n``), which a step may well apply."""
 
     optimizer: ObjectId | None = None
     modules: frozenset[ObjectId] = frozenset()
+    is_replaced: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

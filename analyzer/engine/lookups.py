@@ -208,6 +208,8 @@ class Lookups(Uses):
             value = self.item_of(receiver, index, expr.at, state)
         else:
             value = union(self.item_of(case, index, expr.at, state) for case in receiver.cases)
+        if isinstance(receiver, Tensor) and receiver.birth and isinstance(value, Tensor) and _adds_axes(expr.index):
+            value = replace(value, birth=receiver.birth)
         return self.piece(value) if isinstance(expr.index, ir.Slice) and self.counts_pieces(expr.index) else value
 
     def counts_pieces(self, index: ir.Slice) -> bool:
@@ -377,6 +379,16 @@ def is_slice(index: Value) -> bool:
     parts = index.items if isinstance(index, Tuple) else (index,)
     return any(isinstance(part, Scalar) and part.kind == "slice" for part in parts) and all(
         isinstance(part, (Scalar, Const)) for part in parts
+    )
+
+
+def _adds_axes(index: ir.Expr) -> bool:
+    """``mean[None, :, None, None]``: all of a tensor, in another shape."""
+    parts = index.items if isinstance(index, ir.Display) else (index,)
+    return all(
+        (isinstance(part, ir.Constant) and part.value in {None, ...})
+        or (isinstance(part, ir.Slice) and part.lower is part.upper is part.step is None)
+        for part in parts
     )
 
 

@@ -141,9 +141,17 @@ class Operations(Lookups):
             outcome = Tensor("maybe", outcome.roots, outcome.via, trace=outcome.trace)
         if isinstance(outcome, Tensor) and are_synthetic((one, two)):
             outcome = replace(outcome, is_synthetic=True)
+        outcome = self.made_on_host(outcome, carriers, at)
         if (activation is None and not shape) or not isinstance(outcome, Tensor):
             return outcome
         return replace(outcome, activation=activation, shape=shape)
+
+    def made_on_host(self, outcome: Value, carriers: list[Tensor | Unknown], at: int) -> Value:
+        """What arithmetic gives on tensors that were made in the host's memory, outside of a forward pass: another."""
+        is_it = all(isinstance(case, Tensor) and case.birth for case in carriers) and not self.in_pass
+        if not is_it or not isinstance(outcome, Tensor) or outcome.device != "host":
+            return outcome
+        return replace(outcome, birth=(self.site(at), tuple(loop.key for loop in self.loops)))
 
     def broadcast(self, op: str, one: Value, two: Value, at: int) -> None:
         """A column and a flat tensor are subtracted, one of them an output of a network and the other none. Two outputs

@@ -387,11 +387,12 @@ class Program(Interpreter):
         return _loops(unit).get(loop.site.at) if unit is not None else None
 
     def may_clear(self, clear: Clear, step: Step) -> bool:
-        """Whether gradients that are reset may be those that a step applies: not those of an optimizer that is known to
-        update tensors of no module, if the step is another's."""
-        is_other = clear.optimizer is not None and clear.optimizer != step.optimizer and bool(step.modules)
-        if is_other and clear.optimizer is not None and self.objects[clear.optimizer].born == "tensors":
-            return False
+        """Whether gradients that are reset may be those that a step applies: not where one of two optimizers is known
+        to update tensors of no module, and the other updates modules."""
+        if clear.optimizer is not None and step.optimizer not in {None, clear.optimizer}:
+            pairs = (clear.optimizer, step.modules), (step.optimizer, clear.modules)
+            if any(own is not None and others and self.objects[own].born == "tensors" for own, others in pairs):
+                return False
         return not self.disjoint(clear.modules, step.modules)
 
     def disjoint(self, one: frozenset[ObjectId], other: frozenset[ObjectId]) -> bool:

@@ -214,6 +214,13 @@ def _calls(
         is_it = row is not None and row.effect == effect and stream in row.random
         if is_it and full in _CLOCKED and not node.args:
             continue
+        if (
+            is_it
+            and row is not None
+            and row.unless
+            and any(arg.keyword == row.unless or arg.star == "**" for arg in node.args)
+        ):
+            continue
         if is_it or (effect == "draw" and stream == "torch" and full in TORCH_DRAWS):
             yield Site(path, node.at)
 

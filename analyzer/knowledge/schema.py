@@ -37,7 +37,8 @@ class Row:
     `effects`: several in order, each with what it is on (``backward 0``, ``step self``). `gives`: the kind that its
     first argument must be, where that is not known. `runs`: the number of an argument that is a function, which a
     framework calls for every step, and the kinds of what it is given.
-    `random`: the global generators that it seeds (effect ``seed``) or draws from (effect ``draw``).
+    `random`: the global generators that it seeds (effect ``seed``) or draws from (effect ``draw``), the latter unless
+    `unless` is given, a keyword for a generator or a seed of its own.
     `modes`: ``dependent`` for a module with something that behaves differently in evaluation mode, ``rate`` where that
     is how much it drops, its first argument; `born`: ``eval`` for
     one that comes in that mode; `parts`: ``dependent`` where most of its children do as well.
@@ -58,6 +59,7 @@ class Row:
     horizon: str = ""
     since: str = ""
     random: tuple[str, ...] = ()
+    unless: str = ""
     modes: str = ""
     born: str = ""
     parts: str = ""

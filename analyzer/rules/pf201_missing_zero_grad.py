@@ -79,7 +79,7 @@ class MissingZeroGrad(Rule):
                 _called_again(program, report, step)
                 continue
             nest, backward = _shared_loop(program, step)
-            if backward is None or len(step.born_in) >= len(nest):
+            if backward is None or nest_key(step.born_in[: len(nest)]) == nest_key(nest):
                 continue
             clears = [clear for clear in program.within(Clear, nest) if program.may_clear(clear, step)]
             if any(not _is_of_other(program, clear, step, nest) for clear in clears):

@@ -61,7 +61,8 @@ class PartialSeeding(Rule):
     a generator of one's own is used (``np.random.default_rng(0)``); when the generator that is not seeded is never
     drawn from, or only after the training, for a picture (also to pick what it shows), for a seed, where a file keeps
     what came out, or in the workers of a loader, where torch seeds NumPy and ``random``. A seed right before one
-    shuffle or split may be meant for that alone: it is possible, and a function that puts the state back seeds nothing.
+    shuffle or split may be meant for that alone, where the steps of the training draw nothing from it: it is possible,
+    and a function that puts the state back seeds nothing.
 
     It is a warning where the text shows the whole of it: what the file runs when it is started seeds, trains, and
     draws. It is a note where one of the three was not seen to be reached from there (a program that trains nothing, a
@@ -307,12 +308,20 @@ def _is_on_import(program: Program, seeded: list[tuple[Site, str]]) -> bool:
 
 def _are_for_one_draw(program: Program, seeded: list[tuple[Site, str]]) -> bool:
     """Whether NumPy or `random` is all that is seeded, with a number that is written down, right before it is drawn
-    from, or with a number that is named after a split: that is meant to come out the same, not the run."""
+    from, or with a number that is named after a split: that is meant to come out the same, not the run. What the steps
+    of a training draw is the run."""
+    drawn = _drawn_by_steps(program)
     return all(
-        stream in {"numpy", "python"}
+        stream in {"numpy", "python"} - drawn
         and (is_right_before_order(program, site, stream) or bool(_SPLIT_WORDS.search(words(program).of(site))))
         for site, stream in seeded
     )
+
+
+def _drawn_by_steps(program: Program) -> set[str]:
+    """The generators that the iterations of the innermost loop around a step draw from."""
+    nests = {step.loops for step in program.of(Step) if step.loops}
+    return {stream for nest in nests for event in program.within(Drawn, nest) for stream in event.streams}
 
 
 def _is_library(program: Program, *, is_demo: bool) -> bool:
@@ -345,7 +354,12 @@ def _that_matter(program: Program, sites: list[Site], stream: str, trains: Step 
         sites = without_workers(program, sites)
     if trains is not None:
         steps = list(program.of(Step))
-        drawn = {event.site: event for event in program.of(Drawn) if stream in event.streams and not event.loops}
+        inside = {loop.key for step in steps for loop in step.loops}
+        drawn = {
+            event.site: event
+            for event in program.of(Drawn)
+            if stream in event.streams and not any(loop.key in inside for loop in event.loops)
+        }
         sites = [site for site in sites if site not in drawn or not _comes_after(program, drawn[site], steps)]
     once = {event.site for event in program.of(Drawn) if any(_is_kept_in_file(program, g) for g in event.guards)}
     sites = [

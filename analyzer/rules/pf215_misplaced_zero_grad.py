@@ -67,7 +67,7 @@ class MisplacedZeroGrad(Rule):
 
     def check(self, program: Program, report: Report) -> None:
         """Each reset against the steps and backward passes of its loop."""
-        all_clears = list(program.of(Clear))
+        all_clears = [clear for clear in program.of(Clear) if not clear.is_replaced]
         if not all_clears:
             return
         backwards, steps = list(program.of(Backward)), list(program.of(Step))

@@ -135,12 +135,12 @@ def _report_modules(program: Program, report: Report) -> None:
 
 
 def _report_parameters(program: Program, report: Report) -> None:
-    """What a function is given, or reads from a file, and sends to the device in every iteration. Nobody sends what is
-    there, but who made it was not seen."""
+    """What a function is given, or what is read from a file, and is sent to the device in every iteration. Nobody sends
+    what is there, but who made it was not seen."""
     events = [*program.of(Backward), *(each for each in program.of(Forward) if program.has_parameters(each))]
-    for loop in {event.loops[-1] for event in events if event.loops and len(event.calls) == 1}:
+    for loop in {event.loops[-1] for event in events if event.loops and len(event.calls) <= 1}:
         function, statement = program.function_around(loop.site), program.statement_of(loop)
-        if statement is None or function is None or Site(loop.site.path, function.at) not in program.entries:
+        if statement is None or (function and Site(loop.site.path, function.at) not in program.entries):
             continue
         devices = _devices(statement)
         sent = [(node, name) for node in walk(statement.body, False) if (name := _sent(node, devices)) is not None]
@@ -156,7 +156,9 @@ def _report_parameters(program: Program, report: Report) -> None:
                     f"`{program.sources.text(site)}` {{does copy}} the same tensor to the device in every iteration, "
                     "unless it is there already: nothing changes it in between. Copy it once, before the loop.",
                     because=[
-                        start(Site(loop.site.path, function.at), f"`{name}` comes into this function from elsewhere"),
+                        start(Site(site.path, function.at), f"`{name}` comes into this function from elsewhere")
+                        if function is not None
+                        else start(site, f"`{name}` was read from a file before the loop"),
                         loop.trace,
                     ],
                     gaps=[Gap.CONVENTION],
@@ -164,15 +166,18 @@ def _report_parameters(program: Program, report: Report) -> None:
                 )
 
 
-def _given(program: Program, path: str, function: ir.FunctionDef, loop: ir.For) -> frozenset[str]:
+def _given(program: Program, path: str, function: ir.FunctionDef | None, loop: ir.For) -> frozenset[str]:
     """The names that hold what a function is given, what its object was made with, what a file holds, or what torch
-    makes of these before the loop."""
-    plain = {
-        param.name for param in function.params if param.annotation is None or "Tensor" in spelled(param.annotation)
-    }
-    given = {name for name in plain if not _is_touched(function.body, name)} | _attributes(program, path, function)
+    makes of these before the loop. `function` is None for the body of a file, which is given nothing."""
+    given: set[str] = set()
+    unit = program.unit(path)
+    body = function.body if function is not None else unit.body if unit is not None else ()
+    if function is not None:
+        params = (each for each in function.params if each.annotation is None or "Tensor" in spelled(each.annotation))
+        plain = {param.name for param in params}
+        given = {name for name in plain if not _is_touched(body, name)} | _attributes(program, path, function)
     assigned: dict[str, list[ir.Expr | None]] = {}
-    for node in walk(function.body, False):
+    for node in walk(body, False):
         if isinstance(node, ir.Assign):
             for name in (name for target in node.targets for name in target_names(target)):
                 assigned.setdefault(name, []).append(node.value if isinstance(node.targets[0], ir.Name) else None)
@@ -190,10 +195,17 @@ def _comes_from(value: ir.Expr, given: set[str]) -> bool:
         return False
     name = dotted(value.callee) or ""
     if name == "torch.load":
-        return len(value.args) == 1
+        return all(arg.keyword == "map_location" and _is_host(arg.value) for arg in value.args[1:])
     read = {part.id for arg in value.args for part in walk((ir.Evaluate(arg.value.at, arg.value),), False)
             if isinstance(part, ir.Name)}  # fmt: skip
     return name.startswith("torch.") and bool(read) and read <= given
+
+
+def _is_host(device: ir.Expr) -> bool:
+    """``"cpu"``, ``torch.device("cpu")``."""
+    if isinstance(device, ir.Call) and len(device.args) == 1:
+        device = device.args[0].value
+    return isinstance(device, ir.Constant) and device.value == "cpu"
 
 
 def _attributes(program: Program, path: str, function: ir.FunctionDef) -> set[str]:

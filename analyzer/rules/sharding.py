@@ -5,13 +5,16 @@ from __future__ import annotations
 from analyzer.engine.data_events import LoaderMade
 from analyzer.engine.loading import (
     Loading,
+    asks_for_rank,
     batched,
     dataset_kind,
     guarded_by_rank,
     is_absent,
     named_by_rank,
+    picks_by_rank,
     speaks_of_rank,
 )
+from analyzer.engine.machine import Obj
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Site
 from analyzer.engine.values import Ref, Tensor, Value
@@ -24,6 +27,8 @@ _WHOLE = tuple(
     for module in ("", "sampler.")
     for name in ("RandomSampler", "SequentialSampler", "WeightedRandomSampler")
 )
+
+_PART = tuple(f"torch.utils.data.{module}SubsetRandomSampler" for module in ("", "sampler."))
 
 
 def is_whole(program: Program, known: Loading, made: LoaderMade) -> bool:
@@ -87,13 +92,24 @@ def _is_never_one(program: Program, site: Site, name: str) -> bool:
     return bool(given) and all(isinstance(each, ir.Constant) and each.value is None for each in given)
 
 
+def _is_part_of_range(program: Program, sampler: Obj) -> bool:
+    """``SubsetRandomSampler(indices[:split])`` of ``list(range(n))``: the same numbers on every rank."""
+    given = dict(sampler.arguments)
+    indices = given.get("indices", given.get("0"))
+    if not sampler.name.startswith(_PART) or indices is None or picks_by_rank(program):
+        return False
+    made = [program.objects[case.obj].trace.site if isinstance(case, Ref) else None for case in indices.cases]
+    is_range = all(site is not None and program.sources.text(site).startswith("list(range(") for site in made)
+    return is_range and not asks_for_rank(program, sampler.trace.site)
+
+
 def _knows_no_rank(program: Program, sampler: Value | None, site: Site) -> bool:
     """Whether there is no sampler, or one of torch's that draws from the whole dataset on every rank."""
     if sampler is None or is_absent(sampler):
         return not _may_get_one(program, site)
     for case in sampler.cases:
         obj = program.objects[case.obj] if isinstance(case, Ref) else None
-        if obj is None or not obj.name.startswith(_WHOLE):
+        if obj is None or not (obj.name.startswith(_WHOLE) or _is_part_of_range(program, obj)):
             return False
         if obj.name.rpartition(".")[2] not in program.sources.text(obj.trace.site):
             return False  # the class came through a variable, chosen for this run
