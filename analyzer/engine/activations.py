@@ -59,9 +59,9 @@ def is_tensor(case: Value) -> bool:
 def shifted(op: str, one: Value, two: Value) -> Activation | None:
     """The activation of a tensor after arithmetic with a plain number: raw outputs stay raw, however they are scaled
     (or joined with other raw ones); probabilities stay what they are only if next to nothing is added."""
-    both = common((one, two)) if isinstance(one, Tensor) and isinstance(two, Tensor) else None
-    if both is not None and both.name == RAW:
-        return both if op in {"+", "-", "*", "@"} else None
+    if isinstance(one, Tensor) and isinstance(two, Tensor):
+        both = one.activation if one.activation == two.activation else None
+        return both if both is not None and both.name == RAW and op in {"+", "-", "*", "@"} else None
     tensor, other = (one, two) if isinstance(one, Tensor) else (two, one)
     if not isinstance(tensor, Tensor) or tensor.activation is None or is_tensor(other):
         return None

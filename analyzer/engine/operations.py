@@ -148,8 +148,9 @@ class Operations(Lookups):
 
     def made_on_host(self, outcome: Value, carriers: list[Tensor | Unknown], at: int) -> Value:
         """What arithmetic gives on tensors that were made in the host's memory, outside of a forward pass: another."""
-        is_it = all(isinstance(case, Tensor) and case.birth for case in carriers) and not self.in_pass
-        if not is_it or not isinstance(outcome, Tensor) or outcome.device != "host":
+        if not isinstance(outcome, Tensor) or outcome.device != "host" or self.in_pass:
+            return outcome
+        if not all(isinstance(case, Tensor) and case.birth for case in carriers):
             return outcome
         return replace(outcome, birth=(self.site(at), tuple(loop.key for loop in self.loops)))
 
