@@ -16,7 +16,7 @@ from analyzer.engine.words import spelled, words
 from analyzer.findings import Severity
 from analyzer.fixes.edits import InsertAfter, InsertBefore
 from analyzer.rules.base import DraftFix, Report, Rule
-from analyzer.rules.scale_free import is_scale_free, is_written
+from analyzer.rules.counted import is_written
 from analyzer.syntax import ir
 from analyzer.syntax.scope import of_type, target_names, walk
 
@@ -52,9 +52,8 @@ class UnscaledAccumulation(Rule):
     ## When it stays quiet
     When the loss is divided or multiplied by anything, when gradients are read or scaled before the step, for losses
     that are sums by choice, when a framework (Accelerate, DeepSpeed, Lightning) owns the backward pass, and when the
-    periodic condition guards the backward pass as well: training every n-th step accumulates nothing. A note where an
-    optimizer like Adam divides any factor away, without clipping and with no weight decay that is written down, and
-    the number of micro-batches comes from outside the file: it may well be one.
+    periodic condition guards the backward pass as well: training every n-th step accumulates nothing. A note where
+    the number of micro-batches of a periodic condition comes from outside the file: by default it may well be one.
 
     ## Fix safety
     Unsafe: the learning rate may have been tuned for the summed gradients.
@@ -79,7 +78,7 @@ class UnscaledAccumulation(Rule):
                     "Divide the loss by the number of accumulation steps before `backward()`.",
                     because=_because(program, step, backward, loops),
                     gaps=[*gaps, Gap.UNSEEN] if _is_left_open(program, backward) else gaps,
-                    severity=Severity.NOTE if _is_divided_away(program, step) else None,
+                    severity=Severity.NOTE if _is_open(program, step) else None,
                     fix=_fix(program, step, backward),
                 )
 
@@ -88,11 +87,10 @@ Found = tuple[Backward, tuple[Loop, ...], list[Gap]]
 E = TypeVar("E", bound=Event)
 
 
-def _is_divided_away(program: Program, step: Step) -> bool:
-    """Whether the optimizer takes the same step of the sum as of the mean, every so many iterations, and nobody wrote
-    down how many."""
+def _is_open(program: Program, step: Step) -> bool:
+    """Whether the optimizer steps every so many iterations, and nobody wrote down how many: it may be one."""
     periods = [guard.site for guard in step.guards if guard.is_periodic]
-    return bool(periods) and is_scale_free(program, step) and not any(is_written(program, site) for site in periods)
+    return bool(periods) and not any(is_written(program, site) for site in periods)
 
 
 def _because(program: Program, step: Step, backward: Backward, loops: tuple[Loop, ...]) -> list[Trace]:

@@ -188,13 +188,14 @@ def _too_often(program: Program, report: Report, event: SchedulerStep, steps: li
     if nest_of(event)[-1:] and nest_of(event)[-1].kind == "range" and len(nest_of(event)) == 1:
         return  # one loop over steps or epochs: nothing inside of it
     made = program.objects[event.scheduler]
-    for why, gaps in _epochs(program, made, event):
+    for why, gaps, severity in _epochs(program, made, event):
         report(
             event.site,
             f"This scheduler {{is}} stepped with every batch, but it was built for epochs ({why}): its schedule is "
             "over within the first of them. Step it once per epoch, or give it the number of batches.",
             because=[made.trace, beside[0].trace, event.trace],
             gaps=gaps,
+            severity=severity,
         )
         return
 
@@ -208,9 +209,9 @@ def _is_trained_inside(program: Program, step: Step, event: SchedulerStep) -> bo
     return is_inside and any([loop.key for loop in each.loops] == inner for each in program.of(Backward))
 
 
-def _epochs(program: Program, made: Obj, event: SchedulerStep) -> Iterator[tuple[str, list[Gap]]]:
-    """Why a scheduler counts epochs: what it was given is what a loop around the batches counts to, or is so short
-    that no epoch is over by then."""
+def _epochs(program: Program, made: Obj, event: SchedulerStep) -> Iterator[tuple[str, list[Gap], Severity | None]]:
+    """Why a scheduler counts epochs: what it was given is what a loop around the batches counts to; or, as a note, is
+    so short that no epoch is over by then, if epochs are as long as usual."""
     row = program.knowledge.row(made.name) if made.name else None
     outer = [loop.bound for loop in event.loops[:-1] if loop.bound is not None]
     if row is not None and row.horizon:
@@ -218,7 +219,7 @@ def _epochs(program: Program, made: Obj, event: SchedulerStep) -> Iterator[tuple
         for bound in outer:
             gaps = same_count(horizon, bound)
             if gaps is not None:
-                yield f"`{row.horizon}` is the number of epochs", gaps
+                yield f"`{row.horizon}` is the number of epochs", gaps, None
     gamma, few = _number(_argument(program, made, "gamma")), math.inf
     if made.name == _TORCH + "StepLR":
         size = _number(_argument(program, made, "step_size"))
@@ -228,7 +229,8 @@ def _epochs(program: Program, made: Obj, event: SchedulerStep) -> Iterator[tuple
     elif made.name == _TORCH + "MultiStepLR":
         few = _last_milestone(program, made)
     if few <= FEW:
-        yield f"the learning rate is through with it after {max(1, round(few))} steps", [Gap.CONVENTION]
+        why = f"the learning rate is through with it after {max(1, round(few))} steps"
+        yield why, [Gap.CONVENTION], Severity.NOTE
 
 
 def _decays(gamma: float | None) -> float:

@@ -15,15 +15,12 @@ from analyzer.engine.loading import (
     sampler_of,
 )
 from analyzer.engine.program import Program
-from analyzer.engine.trace import Gap, Site, Trace
-from analyzer.engine.words import words
+from analyzer.engine.trace import Gap, Trace
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
-from analyzer.rules.iteration import exclude
+from analyzer.rules.iteration import may_be_one_run
 from analyzer.rules.offered import is_offered
 from analyzer.rules.sharding import is_made_up, is_sequential, is_whole
-from analyzer.syntax import ir
-from analyzer.syntax.scope import walk
 
 _TAKES_LOADERS = {"Accelerate": "prepare", "Fabric": "setup_dataloaders"}
 
@@ -86,7 +83,7 @@ class MissingDistributedSharding(Rule):
         is_alone = is_engine and not mentions_rank(program)  # an engine also serves a single process
         for made in found:
             why, gaps = _training(program, known, made)
-            if not any(_is_one_run(program, made, event) for event in known.distributed):
+            if not any(may_be_one_run(program, made, event) for event in known.distributed):
                 continue  # one function trains alone, another in several processes
             if why is None or (is_engine and is_made_up(program, made.argument("dataset"))):
                 continue
@@ -105,37 +102,6 @@ class MissingDistributedSharding(Rule):
 def _averages(program: Program) -> list[Collective]:
     """Sums over all processes of what each parameter holds: gradients are averaged by hand."""
     return [each for each in program.of(Collective) if each.loops and each.loops[-1].runs_over == "parameters"]
-
-
-def _is_one_run(program: Program, one: Event, other: Event) -> bool:
-    """Whether what was seen may happen in one run: not in two functions of which nothing calls both. Methods share the
-    object, and the body of the file is run before any of them. Nor in two branches of one condition."""
-    if exclude(one, other):
-        return False
-    entries = [event.calls[0] for event in (one, other) if event.calls and event.calls[0] in program.entries]
-    functions = [words(program).node(site) for site in entries]
-    are_free = all(isinstance(node, ir.FunctionDef) and _is_free(node) for node in functions)
-    if len(entries) == 2 and not are_free and _are_strangers(program, *entries):
-        return False
-    return len(entries) < len((one, other)) or entries[0] == entries[1] or not are_free
-
-
-def _are_strangers(program: Program, one: Site, other: Site) -> bool:
-    """Whether two methods are of two classes of a file, neither of which names the other."""
-    unit = program.unit(one.path) if one.path == other.path else None
-    classes = [node for node in (unit.body if unit is not None else ()) if isinstance(node, ir.ClassDef)]
-    mine, theirs = (
-        next((cls for cls in classes if any(getattr(each, "at", None) == site.at for each in cls.body)), None)
-        for site in (one, other)
-    )
-    if mine is None or theirs is None or mine is theirs:
-        return False
-    named = {cls.name: {part.id for part in walk((cls,), True) if isinstance(part, ir.Name)} for cls in (mine, theirs)}
-    return theirs.name not in named[mine.name] and mine.name not in named[theirs.name]
-
-
-def _is_free(node: ir.FunctionDef) -> bool:
-    return not node.params or node.params[0].name not in {"self", "cls"}
 
 
 def _check_prepared(program: Program, known: Loading, report: Report) -> None:

@@ -14,6 +14,7 @@ from analyzer.findings import Severity
 from analyzer.fixes.edits import InsertAfter
 from analyzer.rules.base import DraftFix, Report, Rule
 from analyzer.rules.host_saves import are_saved_from_host
+from analyzer.rules.iteration import may_be_one_run
 from analyzer.rules.offered import is_offered
 from analyzer.rules.restoring import continues_itself, file_named, is_published, was_saved_here
 from analyzer.syntax import ir
@@ -84,6 +85,7 @@ class CheckpointMapLocation(Rule):
             return
         many = _several_processes(program, reads)
         choices = [event for event in program.of(DeviceChosen) if _is_choice(program, event)]
+        choices = [event for event in choices if any(may_be_one_run(program, event, read) for read in reads)]
         why = many or min(choices, key=lambda event: (event.is_callers, _is_index(program, event)), default=None)
         found = _onto_old_device(program, reads, is_distributed=many is not None)
         if many is None and _needs_gpu(program):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 import subprocess
 import sys
 from collections.abc import Collection
@@ -14,6 +16,7 @@ from analyzer.engine.events import Backward, Event, Step, Store
 from analyzer.engine.program import Program
 from analyzer.engine.sources import Sources
 from analyzer.findings import Confidence
+from analyzer.knowledge import overlays
 from analyzer.knowledge.schema import knowledge, parse
 from analyzer.project import Project
 
@@ -231,3 +234,12 @@ def test_what_was_cut_off_shows_no_absence(count: int, is_whole: bool) -> None:
     assert bool(list(program.of(Step))) is is_whole
     assert bool(list(program.of(Store))) is is_whole
     assert list(program.of(Backward))
+
+
+def test_two_overlays_never_say_what_a_call_gives() -> None:
+    for name in ("FUNCTIONS", "METHODS", "CALLERS"):
+        seen: set[object] = set()
+        for found in pkgutil.iter_modules(overlays.__path__):
+            keys = set(getattr(importlib.import_module(f"{overlays.__name__}.{found.name}"), name, {}))
+            assert not seen & keys, (name, found.name)
+            seen |= keys

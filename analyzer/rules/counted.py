@@ -1,33 +1,14 @@
-"""Updates that do not depend on the size of the gradients: what a constant factor on the loss then changes."""
+"""Whether a file itself says how many iterations a periodic condition counts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from analyzer.engine.events import Step
-from analyzer.engine.optim_events import Clip
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Site
-from analyzer.engine.values import Const
 from analyzer.engine.words import words
 from analyzer.syntax import ir
 from analyzer.syntax.scope import dotted, of_type, walk
-
-_SCALE_FREE = frozenset(["Adam", "AdamW", "NAdam", "RAdam", "Adamax", "Adagrad", "Adadelta", "RMSprop", "Lion"])
-"""Whose update is a ratio of gradients, or their sign (torch docs, the algorithm of each class; Lion: arXiv
-2302.06675): ``k`` times the gradient is the same step, but for epsilon."""
-_DECOUPLED = frozenset(["AdamW", "Lion"])
-
-
-def is_scale_free(program: Program, step: Step) -> bool:
-    """Whether the optimizer divides a constant factor away: no gradient is clipped, and no weight decay is added to
-    gradients by what is written down."""
-    made = program.objects[step.optimizer] if step.optimizer is not None else None
-    kind = made.name.rpartition(".")[2] if made is not None and made.name else ""
-    if made is None or kind not in _SCALE_FREE or any(True for _ in program.of(Clip)):
-        return False
-    decay = dict(made.arguments).get("weight_decay")
-    return kind in _DECOUPLED or not (isinstance(decay, Const) and decay.value)
 
 
 def is_written(program: Program, condition: Site) -> bool:
