@@ -10,10 +10,12 @@ from analyzer.engine.values import Tensor
 from analyzer.findings import Severity
 from analyzer.fixes.edits import InsertAfter
 from analyzer.rules.base import DraftFix, Report, Rule
+from analyzer.rules.short_stores import is_of_one_batch
 from analyzer.syntax import ir
 from analyzer.syntax.scope import dotted, walk
 
 _OF_CLASSES = {"logits", "log-probabilities"}
+_PIECES = frozenset({"split", "chunk", "unfold", "tensor_split", "unbind"})
 
 
 class OutputsKeptOnDevice(Rule):
@@ -42,7 +44,8 @@ class OutputsKeptOnDevice(Rule):
     ## When it stays quiet
     For classes, means, losses and one number per sample; for what is moved to the CPU or to NumPy; where the container
     is emptied or written out on the way, is made anew per batch, or the loop ends early; for a tensor that is joined to
-    another output of the same batch; in loops that train. Where a graph is recorded as well, PF102 or PF101 speak.
+    another output of the same batch, and for the outputs of several models, scales or views of it; in loops that train.
+    A note for pieces of one tensor (`x.split(1024)`). Where a graph is recorded as well, PF102 or PF101 speak.
 
     ## Fix safety
     ``.cpu()`` is unsafe: what reads the container afterwards gets tensors on another device.
@@ -63,6 +66,8 @@ class OutputsKeptOnDevice(Rule):
             if kept.into is None and not _is_carried(program, kept, loop):
                 continue
             forwards = [each for each in program.of(Forward) if each.site in _sites(wide)]
+            if is_of_one_batch(program, {each.site for each in forwards}, _data_around(kept, loop)):
+                continue
             if not forwards or all(each.is_dry for each in forwards) or program.is_left_early(loop):
                 continue
             text = program.sources.text(Site(kept.site.path, kept.tensor_at)) if kept.tensor_at is not None else ""
@@ -75,10 +80,28 @@ class OutputsKeptOnDevice(Rule):
                 because=[loop.trace, forwards[0].trace, _place(program, kept)],
                 gaps=_gaps(program, kept, wide, forwards),
                 severity=None
-                if _has_classes(program, _sites(wide)) and not _is_handed_on(program, kept)
+                if _has_classes(program, _sites(wide))
+                and not _is_handed_on(program, kept)
+                and not _is_cut(program, loop)
                 else Severity.NOTE,  # how wide, does not show
                 fix=_fix(kept),
             )
+
+
+def _data_around(kept: OutputKept, loop: Loop) -> tuple[Loop, ...]:
+    """The loops over data around the one that fills the container."""
+    keys = [each.key for each in kept.loops]
+    return tuple(each for each in kept.loops[: keys.index(loop.key)] if each.kind == "data")
+
+
+def _is_cut(program: Program, loop: Loop) -> bool:
+    """Whether a loop goes over the pieces of one tensor (``x.split(1024)``), which is on the device as a whole."""
+    statement = program.statement_of(loop)
+    calls = walk((statement.iter,), False) if statement is not None else ()
+    return any(
+        isinstance(each, ir.Call) and isinstance(each.callee, ir.Attribute) and each.callee.attr in _PIECES
+        for each in calls
+    )
 
 
 def _is_carried(program: Program, kept: OutputKept, loop: Loop) -> bool:

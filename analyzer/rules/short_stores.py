@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from analyzer.engine.events import Backward, Forward, Loop, Step, Store
 from analyzer.engine.program import Program
@@ -87,6 +87,24 @@ def _chosen_by(program: Program, site: Site) -> set[str]:
         given = (value for node in assigns for to, value in _pairs(node) if dotted(to) == callee.id)
         found = {name for value in given if isinstance(value, ir.Subscript) for name in _indices(value)}
     return found | _indices(callee)
+
+
+def is_of_one_batch(program: Program, sites: Collection[Site], around: tuple[Loop, ...]) -> bool:
+    """Whether what is called is given items of the loops around (a batch): loops inside of these, over models, scales
+    or views, go through that batch again."""
+    drawn = {name for loop in around for name in _drawn_names(program, loop)}
+    for site in sites:
+        call = words(program).node(site)
+        names = (
+            {name for arg in call.args for name in _read_by(arg.value)[0]} if isinstance(call, ir.Call) else set[str]()
+        )
+        for _ in range(2):  # ``x = aug(batch)``
+            assigns = [node for node in _statements(program, site) if isinstance(node, ir.Assign)]
+            given = (value for node in assigns for to, value in _pairs(node) if dotted(to) in names)
+            names = names.union(*(_read_by(value)[0] for value in given))
+        if names & drawn:
+            return True
+    return False
 
 
 def _pairs(node: ir.Assign) -> Iterator[tuple[ir.Expr, ir.Expr]]:
