@@ -263,10 +263,12 @@ def _is_answer(value: ir.Expr) -> bool:
 
 
 def _is_detached(program: Program, case: _Case) -> bool:
-    """Whether the graph is cut off in the expression that makes it: ``model(x).detach()``, or, in a loop that counts,
-    ``model(x).max(1)[1].detach()``. Whoever writes it knows of the graph, which lives for this one pass."""
+    """Whether the graph is cut off in the expression that makes it: ``model(x).detach()``, or, in a loop that counts
+    to a number that is written down, ``model(x).max(1)[1].detach()``. Whoever writes it knows of the graph, which
+    lives for this one pass."""
     site, unit = case.forward.site, program.unit(case.forward.site.path)
-    is_counted = case.nest[-1].kind in {"range", "while"}
+    loop = program.statement_of(case.nest[-1]) if case.nest[-1].kind == "range" else None
+    is_counted = loop is not None and _counted(loop.iter) is not None
     for part in of_type(unit, ir.Attribute) if unit is not None else ():
         if part.attr == "detach":
             made: ir.Expr | None = part.value
