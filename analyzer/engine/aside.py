@@ -1,4 +1,4 @@
-"""Whether a file is kept aside, by its name: for reference (``archive/``, ``train_old.py``), or to measure speed.
+"""Whether a file is kept aside, by its name: for reference (``archive/``, ``train_old.py``), to measure speed, to test.
 
 What is said of such a file is true of its text. Nobody trains with it, or keeps what it trains. A name proves nothing,
 so it only makes a note of an error or a warning.
@@ -19,6 +19,7 @@ _MEASURES = re.compile(
     r"(?:^|[/_\-. ])(?:profil(?:e|er|ers|es|ing)|smoke|latency|throughput|speed|speedtest|flops)(?=[/_\-. ])",
     re.IGNORECASE,
 )
+_TRIES = re.compile(r"(?:^|/)tests?/(?:.*/)?test_[^/]*\.py$")
 
 
 def why_aside(site: Site) -> Trace | None:
@@ -27,4 +28,6 @@ def why_aside(site: Site) -> Trace | None:
         return start(site, "by its name, this file is kept for reference")
     if _MEASURES.search(site.path):
         return start(site, "by its name, this file measures: nobody keeps what it computes")
+    if _TRIES.search(site.path):
+        return start(site, "by its name, this file is a test: nobody keeps what it trains")
     return None

@@ -287,6 +287,8 @@ def test_a_file_by_itself_may_be_a_part_of_something() -> None:
         ("train (1).py", True),
         ("tools/profile/train.py", True),
         ("smoke_train.py", True),
+        ("test/models/test_net.py", True),
+        ("test_net.py", False),
         ("src/train.py", False),
         ("threshold.py", False),
         ("profitable/train.py", False),
