@@ -7,13 +7,15 @@ from collections.abc import Iterator
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Site
 from analyzer.engine.words import words
+from analyzer.rules.offered import default_of, dest_of
 from analyzer.syntax import ir
 from analyzer.syntax.scope import dotted, of_type, walk
 
 
 def is_written(program: Program, condition: Site) -> bool:
     """Whether the number that a periodic condition divides by is written down in its file as two or more: there, as
-    what a variable is given, or as a default. Where the condition shows no number, it may be."""
+    what a variable or a key is given, as a default or as that of an option. Where the condition shows no number, it may
+    be."""
     node, unit = words(program).node(condition), program.unit(condition.path)
     parts = walk((ir.Evaluate(node.at, node.test),), False) if isinstance(node, ir.If) else ()
     moduli = [each.right for each in parts if isinstance(each, ir.Operation) and each.op == "%"]
@@ -27,12 +29,26 @@ def _number(unit: ir.Unit, value: ir.Expr) -> int:
     pairs = (pair for each in of_type(unit, ir.Assign) for pair in _pairs(each))
     given: list[ir.Expr | None] = [value for target, value in pairs if _last(target) == name]
     given += [param.default for each in of_type(unit, ir.FunctionDef) for param in each.params if param.name == name]
+    given += [value for each in of_type(unit, ir.DictDisplay) for key, value in each.items if _is_text(key, name)]
+    options = (each for each in of_type(unit, ir.Call) if _is_option(each))
+    given += [default_of(each) for each in options if dest_of(each) == name]
     numbers = [each.value for each in given if isinstance(each, ir.Constant) and isinstance(each.value, int)]
     return max(numbers, default=0) if name else 0
 
 
 def _last(value: ir.Expr) -> str:
+    """``n`` of ``n``, ``args.n`` and ``cfg["n"]``."""
+    if isinstance(value, ir.Subscript) and isinstance(value.index, ir.Constant) and isinstance(value.index.value, str):
+        return value.index.value
     return (dotted(value) or "").rpartition(".")[2]
+
+
+def _is_text(key: ir.Expr | None, name: str) -> bool:
+    return isinstance(key, ir.Constant) and key.value == name
+
+
+def _is_option(call: ir.Call) -> bool:
+    return isinstance(call.callee, ir.Attribute) and call.callee.attr == "add_argument"
 
 
 def _pairs(node: ir.Assign) -> Iterator[tuple[ir.Expr, ir.Expr]]:

@@ -38,7 +38,7 @@ class Offers:
 
     def _note(self, path: str, node: object) -> None:
         if isinstance(node, ir.Call) and isinstance(node.callee, ir.Attribute) and node.callee.attr == "add_argument":
-            if (dest := _dest(node)) is not None:
+            if (dest := dest_of(node)) is not None:
                 self.defaults.setdefault(dest, []).append(node)
         elif isinstance(node, ir.Augment):
             self._set(path, node.target, None)
@@ -83,7 +83,7 @@ class Offers:
         if isinstance(node, ir.Name):
             return self._agreed(self._assigned(f"{path}:{node.id}", path, depth - 1))
         if isinstance(node, ir.Attribute):
-            declared = (_default(call) for call in self.defaults.get(node.attr, ()))
+            declared = (default_of(call) for call in self.defaults.get(node.attr, ()))
             values = [self._value(each, path, depth - 1) if each is not None else None for each in declared]
             return self._agreed([*values, *self._assigned(node.attr, path, depth - 1)])
         raise _Unknown
@@ -144,7 +144,8 @@ def _offers(program: Program) -> Offers:
     return found
 
 
-def _dest(call: ir.Call) -> str | None:
+def dest_of(call: ir.Call) -> str | None:
+    """The attribute that an ``add_argument`` call fills."""
     names = [arg.value.value for arg in call.args if isinstance(arg.value, ir.Constant) and arg.keyword is None]
     texts = [name for name in names if isinstance(name, str) and name]
     given = next((arg.value for arg in call.args if arg.keyword == "dest"), None)
@@ -154,7 +155,7 @@ def _dest(call: ir.Call) -> str | None:
     return long.lstrip("-").replace("-", "_") if long is not None and long.startswith("-") else None
 
 
-def _default(call: ir.Call) -> ir.Expr | None:
+def default_of(call: ir.Call) -> ir.Expr | None:
     """What an option is where nothing is said; None stands for None."""
     named = dict(_keywords(call))
     if "default" in named:
