@@ -213,6 +213,8 @@ class Reach:
     ) -> None:
         self._paths, self._read, self._imports, self._resolve = paths, read, imports, resolve
         self._python = sorted(path for path in paths if path.endswith((".py", ".ipynb")))
+        self._by_name: dict[str, list[str]] = {}
+        """The files by the last word of the modules that they are."""
         self._outlines: dict[str, Outline] = {}
         self._at_home: dict[str, set[tuple[bytes, ...]]] = {}
         """What the files that are run do not reach themselves."""
@@ -352,7 +354,13 @@ class Reach:
 
     def _named(self, stem: str) -> set[str]:
         ends = (f"/{stem}.py", f"/{stem}/__init__.py")
-        return {path for path in self._python if f"/{path}".endswith(ends)} if stem else set()
+        if not self._by_name:
+            for path in self._python:
+                *_, folder, name = ("", "", *path.split("/"))
+                for end in {name.removesuffix(".py"), folder if name == "__init__.py" else ""}:
+                    self._by_name.setdefault(end, []).append(path)
+        near = self._by_name.get(stem.rpartition("/")[2], ()) if stem else ()
+        return {path for path in near if f"/{path}".endswith(ends)}
 
     def _reached(self, entries: Iterable[str], leads: dict[str, set[str]]) -> set[str]:
         found: set[str] = set()

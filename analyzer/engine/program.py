@@ -59,6 +59,8 @@ class Program(Interpreter):
         """Entries of classes that inherit from code that was not read, which may call them."""
         self.own_entries: set[Site] = set()
         """Entries that are methods of a module: its mode is the business of whoever holds it."""
+        self.with_layers: dict[tuple[Class, tuple[Value, ...]], bool] = {}
+        """Which classes may have weights; a class is the same whatever its bases turned out to be."""
         self.answers: dict[type, object] = {}
         """What rules worked out together from the events, by kind."""
 
@@ -332,13 +334,20 @@ class Program(Interpreter):
         it, in a context of its own."""
         return bool(event.calls) and event.calls[0] in self.open_entries
 
+    def uses_layers(self, cls: Class) -> bool:
+        """As `own_ways.uses_layers`: rules ask for each forward pass, it walks through all of the class."""
+        key = (cls, cls.bases)
+        if key not in self.with_layers:
+            self.with_layers[key] = uses_layers(cls)
+        return self.with_layers[key]
+
     def has_parameters(self, forward: Forward) -> bool:
         """Whether the module of a forward is more than a loss or a layer without parameters."""
         if forward.module is None:
             return False
         obj = self.objects[forward.module]
         row = self.knowledge.row(obj.name)
-        if obj.cls is not None and not uses_layers(obj.cls):
+        if obj.cls is not None and not self.uses_layers(obj.cls):
             return False
         return row is None or (row.graph == "parameters" or row.effect == "sequential")
 
