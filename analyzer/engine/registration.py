@@ -148,7 +148,8 @@ def _has_weights(machine: Calls, ref: Ref, state: State) -> bool:
         row = machine.knowledge.row(obj.name) if obj.name else None
         if row is not None and row.graph == "parameters" and row.returns == "Module":
             return True
-        if any(isinstance(case, Parameter) for _, held in state.fields(part) for case in held.cases):
+        held = (case for _, value in state.fields(part) for case in value.cases)
+        if any(isinstance(case, Parameter) and case.graph == "yes" for case in held):  # a buffer has no graph
             return True
     return False
 

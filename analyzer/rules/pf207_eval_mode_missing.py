@@ -129,6 +129,8 @@ def _check_restored(timeline: Timeline, report: Report, forward: Forward) -> Non
     program, module = timeline.program, forward.module
     if module is None or forward.grad != "no" or forward.is_eval != "no" or forward.depends == "no" or forward.is_dry:
         return
+    if forward.mode is not None:
+        return  # nothing is trained, and somebody calls `train()` all the same: the statistics of the batch are wanted
     born = program.objects[module].born
     if forward.depends == "maybe" and (born != "unseen" or timeline.modes or timeline.steps):
         return  # what its layers mind does not show
