@@ -20,12 +20,16 @@ MAX_FILES = 1500
 NO_CALL, NO_IMPORT = "no call", "no import"
 
 _PARTS = re.compile(
-    rb"\"\"\"[\s\S]*?\"\"\"|'''[\s\S]*?'''|\"(?:\\[\s\S]|[^\"\\\n])*\"|'(?:\\[\s\S]|[^'\\\n])*'|#[^\n]*|\\\r?\n"
+    rb"\"\"\"[\s\S]*?\"\"\"|'''[\s\S]*?'''|\"(?:\\[\s\S]|[^\"\\\n])*\"?|'(?:\\[\s\S]|[^'\\\n])*'?|#[^\n]*|\\\r?\n"
 )
+"""Strings, comments, joined lines. A string that does not end is one to the end of its line: else it would be looked
+for again from each of its characters."""
 _WORD = re.compile(rb"[A-Za-z_]\w*\b(?![ \t]*=(?!=))")
 """Words that are read: ``train=True`` and ``train = 1`` use no function of that name."""
 _HOLDS_CODE = re.compile(rb"(?:\b[rR]?[fF][rR]?|\b(?:getattr|hasattr|attrgetter|methodcaller)\([^()]*)$")
 """What stands on the line before a string that holds code, or a name that is looked up."""
+_NEAR = 400
+"""How far before a string that is looked for: a line may hold a table of a million strings."""
 _OFFERED = re.compile(rb"^__all__[ \t]*\+?=[ \t]*([\[(][^\])]*)", re.MULTILINE)
 _DEFINED = re.compile(rb"(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)")
 _ALIAS = re.compile(rb"([\w.]+)[ \t]+as[ \t]+(\w+)")
@@ -42,7 +46,7 @@ _LOADS_BY_NAME = re.compile(
     rb"|import_string|load_object|pydoc|hubconf)\b"
 )
 _LOOKS_UP = re.compile(
-    rb"\bgetattr\(\s*([\w.]*)[^,'\"]*,\s*(?![\"'][^\"'{%]*[\"']\s*[,)])|\b([\w.]+)\.__dict__\b|\bvars\(\s*([\w.]*)"
+    rb"\bgetattr\(\s*([\w.]*)[^,'\"]{0,400},\s*(?![\"'][^\"'{%]*[\"']\s*[,)])|\b([\w.]+)\.__dict__\b|\bvars\(\s*([\w.]*)"
     rb"|\b(globals|locals)\(\)|(?<![\w.])(eval|exec)\(|\b(getmembers)\("
 )
 _SETTINGS = frozenset(
@@ -126,7 +130,9 @@ def _bare(source: bytes) -> bytes:
         text, at = match[0], match.start()
         if text[:1] in b"#\\":
             return b" "
-        line = source[source.rfind(b"\n", 0, at) + 1 : at]
+        if len(text) < 2 or text[-1] != text[0]:
+            return text  # it does not end
+        line = source[max(at - _NEAR, source.rfind(b"\n", max(at - _NEAR, 0), at) + 1) : at]
         return text.replace(b"\n", b" ") if _HOLDS_CODE.search(line) else b"0"
 
     return _PARTS.sub(kept, source)
@@ -197,9 +203,11 @@ def _definition(region: list[bytes]) -> Definition:
 
 def _head(lines: list[bytes]) -> tuple[bytes, list[bytes]]:
     """The line that opens a block, over as many lines as its brackets take, and the rest."""
-    for end in range(1, len(lines) + 1):
-        text = b" ".join(lines[:end])
-        if text.count(b"(") <= text.count(b")"):
+    num_open = 0
+    for end, line in enumerate(lines, 1):
+        num_open += line.count(b"(") - line.count(b")")
+        if num_open <= 0:
+            text = b" ".join(lines[:end])
             first, colon, rest = text.partition(b"):") if b"(" in text else text.partition(b":")
             return first + colon, [*([b"    " + rest.strip()] if rest.strip() else []), *lines[end:]]
     return lines[0], lines[1:]

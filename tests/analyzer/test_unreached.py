@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from analyzer.api import analyze
@@ -324,3 +326,17 @@ def wrong(model: nn.Module, x, y):
     run = "import net\n\nfor x, y in open('x'):\n    net.{}(1, x, y)\n"
     assert _severity({"net.py": text, "main.py": run.format("right")}, "fit") is Severity.NOTE
     assert _severity({"net.py": text, "main.py": run.format("wrong")}, "fit") is Severity.ERROR
+
+
+LONG = {
+    "a table on one line": b"x = {" + b", ".join(b'"key%d": "value"' % number for number in range(20_000)) + b"}\n",
+    "a string that does not end": b'x = "' + rb"\"" * 40_000 + b"\n",
+    "a class whose bases do not end": b"class A(\n" + b"    B(\n" * 20_000,
+}
+
+
+@pytest.mark.parametrize("source", LONG.values(), ids=LONG)
+def test_a_file_in_rough_takes_no_time_with_the_square_of_its_size(source: bytes) -> None:
+    begin = time.process_time()
+    outline(source + b"\n\ntrain()\n")
+    assert time.process_time() - begin < 10
