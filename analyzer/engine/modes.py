@@ -122,9 +122,8 @@ def is_eval(machine: Effects, ref: Ref, state: State) -> Tri:
         return own
     minding = machine.minding.get(ref.obj, ()) or _wrapped(machine, ref, state)
     if minding and all(_is_asleep(machine, part, state) for part in minding):
-        return (
-            "maybe"  # it was put there, or came so, before it was wrapped; `train()` of the whole would switch it back
-        )
+        # it was put there, or came so, before it was wrapped; `train()` of the whole would switch it back
+        return "maybe"
     return own
 
 

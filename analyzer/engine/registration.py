@@ -123,7 +123,7 @@ def _put_elsewhere(machine: Calls, ref: Ref, own: frozenset[ObjectId], state: St
     """Those that another module has as an attribute: a layer of LoRA that stands in a layer of the network, and in a
     list by which it is found again. Where that module is put is not asked."""
     others = (obj for obj, each in enumerate(machine.objects) if each.kind == "Module" and obj != ref.obj)
-    held = (value for other in others for _, value in state.fields(other))
+    held = (value for other in others for value in state.values(other))
     return own & {case.obj for value in held for case in value.cases if isinstance(case, Ref)}
 
 

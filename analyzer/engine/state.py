@@ -22,11 +22,11 @@ Place = tuple[object, str]
 
 GRAD: Place = ("context", "grad")
 GRAD_OFF = (GRAD[0], "is off")
+"""Where a path keeps whether gradients are switched off."""
 FRESH: Place = ("gradients", "is fresh")
 """A backward pass has run and no step has applied it."""
 SCALED: Place = ("gradients", "is scaled")
 """The last backward pass went through a loss that a gradient scaler multiplied, and nothing has divided since."""
-"""Where a path keeps whether gradients are switched off."""
 STALE = "is stale"
 """Where a state dict keeps whether the weights have changed since it was asked for (`analyzer.engine.weights`)."""
 TRUE = const(True)

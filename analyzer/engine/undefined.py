@@ -13,7 +13,7 @@ from analyzer.engine.program import Program
 from analyzer.engine.trace import Site, Trace, start
 from analyzer.syntax import ir
 from analyzer.syntax.remembered import remembered
-from analyzer.syntax.scope import every, target_names, walk
+from analyzer.syntax.scope import every, of_type, target_names, walk
 
 _ALWAYS = frozenset(dir(builtins)) | {
     "__file__", "__path__", "__class__", "xrange", "unicode", "raw_input", "basestring", "long", "reduce", "unichr",
@@ -51,7 +51,7 @@ def _undefined(program: Program, site: Site) -> tuple[Site, str] | None:
 
 def _functions_around(unit: ir.Unit, at: int) -> list[ir.FunctionDef]:
     """The functions whose text holds a place, the outermost first."""
-    found = [node for node in every(unit) if isinstance(node, ir.FunctionDef) and node.at <= at <= node.last]
+    found = [node for node in of_type(unit, ir.FunctionDef) if node.at <= at <= node.last]
     return sorted(found, key=lambda node: node.at)
 
 

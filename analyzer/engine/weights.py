@@ -32,9 +32,8 @@ def made(machine: Machine, receiver: Value, at: int, state: State) -> Ref:
         "state dict", at, KIND, "these are the weights themselves, not a copy", modules=modules, born=_BORN,
         gap=None if known else Gap.CONVENTION,
     )  # fmt: skip
-    state.set(
-        (ref.obj, STALE), const(False)
-    )  # not `FALSE`: who reads it here is told apart from who reads an older one
+    # not `FALSE`: who reads it here is told apart from who reads an older one
+    state.set((ref.obj, STALE), const(False))
     return ref
 
 

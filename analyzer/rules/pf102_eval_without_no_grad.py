@@ -17,7 +17,14 @@ from analyzer.engine.words import words
 from analyzer.findings import Severity
 from analyzer.fixes.no_grad import without_gradients
 from analyzer.rules.base import Report, Rule
-from analyzer.rules.entered import LOSS_DATA, is_entered_under, is_given_volatile, is_never_named, is_volatile
+from analyzer.rules.entered import (
+    LOSS_DATA,
+    is_entered_under,
+    is_given_volatile,
+    is_never_named,
+    is_tree_for_old_torch,
+    is_volatile,
+)
 from analyzer.syntax import ir
 from analyzer.syntax.remembered import remembered
 from analyzer.syntax.scope import dotted, of_type, target_names, walk
@@ -468,7 +475,7 @@ def _is_old(program: Program, at: Site, case: _Case) -> bool:
     source = program.project.read(at.path) or b""
     if LOSS_DATA.search(source) is not None:
         return _VOLATILE.search(source) is not None or b"torchtext" in source
-    return _VOLATILE.search(source) is not None and any(program.project.naming("data", "", LOSS_DATA))
+    return _VOLATILE.search(source) is not None and is_tree_for_old_torch(program)
 
 
 def _message(text: str, is_eval: bool, more: list[str]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from analyzer.engine.data_events import LoaderMade
 from analyzer.engine.loading import is_absent, is_const
@@ -104,39 +105,40 @@ def _held(program: Program, report: Report, made: LoaderMade, gaps: list[Gap]) -
 
 def _alone(program: Program, report: Report) -> None:
     """A dataset draws from a generator that it has made for itself, and who loads it was not read, or is not told."""
-    sources = [program.project.read(path) or b"" for path in program.modules]
-    loaders = list(program.of(LoaderMade))
-    if any(_SEEDS_WORKERS.search(source) for source in sources):
+    found = [(path, *each) for path in program.modules for each in _own_generators(program.unit(path))]
+    counts = [each.argument("num_workers") for each in program.of(LoaderMade)] if found else []
+    if not found or any(is_absent(count) or is_const(count, 0) for count in counts):
         return
-    if any(is_absent(each.argument("num_workers")) or is_const(each.argument("num_workers"), 0) for each in loaders):
+    if any(_SEEDS_WORKERS.search(program.project.read(path) or b"") for path in program.modules):
         return
-    for path in program.modules:
-        unit = program.unit(path)
-        for cls in unit.body if unit is not None else ():
-            if not isinstance(cls, ir.ClassDef) or not any(_last(base.value) == "Dataset" for base in cls.bases):
+    for path, name, made_at, item_at in found:
+        made = start(Site(path, made_at), "a generator of the dataset's own")
+        report(
+            made.site,
+            f"Every worker of a loader {{does get}} a copy of this generator (`self.{name}`) in the same state: all of "
+            "them draw the same random numbers. Make it anew in `worker_init_fn`, from the worker's seed.",
+            because=[made, start(Site(path, item_at), "an item is drawn with it here")],
+            gaps=[Gap.CONVENTION],
+            severity=Severity.NOTE,  # who loads it, with how many workers, was not read
+        )
+
+
+def _own_generators(unit: ir.Unit | None) -> Iterator[tuple[str, int, int]]:
+    """The attributes of datasets that hold a generator by which they draw items, where it is made, and the method that
+    gives an item."""
+    for cls in unit.body if unit is not None else ():
+        if not isinstance(cls, ir.ClassDef) or not any(_last(base.value) == "Dataset" for base in cls.bases):
+            continue
+        methods = {node.name: node for node in cls.body if isinstance(node, ir.FunctionDef)}
+        init, item = methods.get("__init__"), methods.get("__getitem__")
+        if init is None or item is None:
+            continue
+        for node in walk(init.body, False):
+            if not isinstance(node, ir.Assign) or not isinstance(node.value, ir.Call):
                 continue
-            methods = {node.name: node for node in cls.body if isinstance(node, ir.FunctionDef)}
-            init, item = methods.get("__init__"), methods.get("__getitem__")
-            for node in walk(init.body, False) if init is not None and item is not None else ():
-                value = node.value if isinstance(node, ir.Assign) else None
-                if (
-                    not isinstance(node, ir.Assign)
-                    or not isinstance(value, ir.Call)
-                    or _last(value.callee) not in _MAKERS
-                ):
-                    continue
-                names = [to.attr for to in node.targets if isinstance(to, ir.Attribute) and dotted(to.value) == "self"]
-                if names and item is not None and _draws_item(item, methods, names[0]):
-                    made = start(Site(path, node.at), "a generator of the dataset's own")
-                    report(
-                        made.site,
-                        f"Every worker of a loader {{does get}} a copy of this generator (`self.{names[0]}`) in the "
-                        "same state: all of them draw the same random numbers. Make it anew in `worker_init_fn`, "
-                        "from the worker's seed.",
-                        because=[made, start(Site(path, item.at), "an item is drawn with it here")],
-                        gaps=[Gap.CONVENTION],
-                        severity=Severity.NOTE,  # who loads it, with how many workers, was not read
-                    )
+            names = [to.attr for to in node.targets if isinstance(to, ir.Attribute) and dotted(to.value) == "self"]
+            if _last(node.value.callee) in _MAKERS and names and _draws_item(item, methods, names[0]):
+                yield names[0], node.at, item.at
 
 
 def _draws_item(item: ir.FunctionDef, methods: dict[str, ir.FunctionDef], name: str) -> bool:
