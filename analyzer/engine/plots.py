@@ -6,6 +6,7 @@ from analyzer.engine.program import Program
 from analyzer.engine.randomness import imported
 from analyzer.engine.trace import Site
 from analyzer.syntax import ir
+from analyzer.syntax.remembered import remembered
 from analyzer.syntax.scope import dotted, target_names, walk
 
 _PLOTS = ("matplotlib", "seaborn", "plotly", "pylab")
@@ -90,7 +91,7 @@ def is_only_shown(program: Program, site: Site) -> bool:
     unit, function = program.unit(site.path), program.function_around(site)
     if unit is None:
         return False
-    scope = _Scope(unit, function.body if function is not None else unit.body)
+    scope = _scope(unit, function.body if function is not None else unit.body)
     home = next((each for each in scope.statements if any(_is_at(part, site) for part in scope.heads[each.at])), None)
     if isinstance(home, ir.Evaluate):
         return scope.paints(home)
@@ -147,6 +148,12 @@ class _Scope:
         root, last = _root(call), call.callee.attr if isinstance(call.callee, ir.Attribute) else _root(call)
         is_painter = isinstance(call.callee, ir.Name) and root in self.painters
         return root in self.plots or last in _PICTURES or is_painter
+
+
+@remembered(maxsize=4)
+def _scope(unit: ir.Unit, body: ir.Block) -> _Scope:
+    """Rules ask for each draw of a body."""
+    return _Scope(unit, body)
 
 
 def _prints(node: ir.Stmt) -> bool:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Site
 from analyzer.engine.words import words
-from analyzer.rules.offered import default_of, dest_of
+from analyzer.rules.offered import declares_option, default_of, dest_of
 from analyzer.syntax import ir
-from analyzer.syntax.scope import dotted, of_type, walk
+from analyzer.syntax.scope import dotted, of_type, target_values, walk
 
 
 def is_written(program: Program, condition: Site) -> bool:
@@ -26,11 +24,11 @@ def _number(unit: ir.Unit, value: ir.Expr) -> int:
     if isinstance(value, ir.Constant):
         return value.value if isinstance(value.value, int) else 0
     name = _last(value)
-    pairs = (pair for each in of_type(unit, ir.Assign) for pair in _pairs(each))
+    pairs = (pair for each in of_type(unit, ir.Assign) for pair in target_values(each))
     given: list[ir.Expr | None] = [value for target, value in pairs if _last(target) == name]
     given += [param.default for each in of_type(unit, ir.FunctionDef) for param in each.params if param.name == name]
     given += [value for each in of_type(unit, ir.DictDisplay) for key, value in each.items if _is_text(key, name)]
-    options = (each for each in of_type(unit, ir.Call) if _is_option(each))
+    options = (each for each in of_type(unit, ir.Call) if declares_option(each))
     given += [default_of(each) for each in options if dest_of(each) == name]
     numbers = [each.value for each in given if isinstance(each, ir.Constant) and isinstance(each.value, int)]
     return max(numbers, default=0) if name else 0
@@ -45,16 +43,3 @@ def _last(value: ir.Expr) -> str:
 
 def _is_text(key: ir.Expr | None, name: str) -> bool:
     return isinstance(key, ir.Constant) and key.value == name
-
-
-def _is_option(call: ir.Call) -> bool:
-    return isinstance(call.callee, ir.Attribute) and call.callee.attr == "add_argument"
-
-
-def _pairs(node: ir.Assign) -> Iterator[tuple[ir.Expr, ir.Expr]]:
-    """``a, b = 1, 2``: each target with its value."""
-    for target in node.targets:
-        if isinstance(target, ir.Display) and isinstance(node.value, ir.Display):
-            yield from zip(target.items, node.value.items, strict=False)
-        elif node.value is not None:
-            yield target, node.value

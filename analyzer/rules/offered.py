@@ -37,7 +37,7 @@ class Offers:
                 self._note(path, node)
 
     def _note(self, path: str, node: object) -> None:
-        if isinstance(node, ir.Call) and isinstance(node.callee, ir.Attribute) and node.callee.attr == "add_argument":
+        if isinstance(node, ir.Call) and declares_option(node):
             if (dest := dest_of(node)) is not None:
                 self.defaults.setdefault(dest, []).append(node)
         elif isinstance(node, ir.Augment):
@@ -142,6 +142,11 @@ def _offers(program: Program) -> Offers:
     if not isinstance(found, Offers):
         found = program.answers[Offers] = Offers(program)
     return found
+
+
+def declares_option(call: ir.Call) -> bool:
+    """``parser.add_argument("--epochs", …)``."""
+    return isinstance(call.callee, ir.Attribute) and call.callee.attr == "add_argument"
 
 
 def dest_of(call: ir.Call) -> str | None:

@@ -12,7 +12,7 @@ from analyzer.fixes.edits import InsertAfter
 from analyzer.rules.base import DraftFix, Report, Rule
 from analyzer.rules.short_stores import is_of_one_batch
 from analyzer.syntax import ir
-from analyzer.syntax.scope import dotted, walk
+from analyzer.syntax.scope import dotted, each_target, walk
 
 _OF_CLASSES = {"logits", "log-probabilities"}
 _PIECES = frozenset({"split", "chunk", "unfold", "tensor_split", "unbind"})
@@ -116,7 +116,7 @@ def _is_carried(program: Program, kept: OutputKept, loop: Loop) -> bool:
         way = _way_to(function.body, kept.site.at) if function is not None else None
         return way is not None and not isinstance(way[-1].targets[0], ir.Name)
     name = dotted(way[-1].targets[0])
-    return not any(isinstance(each, ir.Assign) and name in map(dotted, _targets(each)) for each in way[:-1])
+    return not any(isinstance(each, ir.Assign) and name in map(dotted, each_target(each)) for each in way[:-1])
 
 
 def _way_to(block: ir.Block, value_at: int) -> list[ir.Assign] | None:
@@ -142,10 +142,6 @@ def _assigns(block: ir.Block) -> list[ir.Assign]:
     for node in block:
         found += [node] if isinstance(node, ir.Assign) else _assigns(node.body) if isinstance(node, ir.With) else []
     return found
-
-
-def _targets(node: ir.Assign) -> list[ir.Expr]:
-    return [part for target in node.targets for part in (target.items if isinstance(target, ir.Display) else (target,))]
 
 
 def _is_handed_on(program: Program, kept: OutputKept) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 
 from analyzer.engine.events import Backward, Forward, Loop, Step, Store
 from analyzer.engine.program import Program
@@ -11,7 +11,7 @@ from analyzer.engine.trace import Site
 from analyzer.engine.values import Scalar, Tensor, Unknown
 from analyzer.engine.words import words
 from analyzer.syntax import ir
-from analyzer.syntax.scope import dotted, target_names, walk
+from analyzer.syntax.scope import dotted, target_names, target_values, walk
 
 _HANDFUL = 16
 _MEASURES = re.compile(
@@ -84,7 +84,7 @@ def _chosen_by(program: Program, site: Site) -> set[str]:
     found = set[str]()
     if isinstance(callee, ir.Name):
         assigns = [node for node in _statements(program, site) if isinstance(node, ir.Assign)]
-        given = (value for node in assigns for to, value in _pairs(node) if dotted(to) == callee.id)
+        given = (value for node in assigns for to, value in target_values(node) if dotted(to) == callee.id)
         found = {name for value in given if isinstance(value, ir.Subscript) for name in _indices(value)}
     return found | _indices(callee)
 
@@ -100,21 +100,11 @@ def is_of_one_batch(program: Program, sites: Collection[Site], around: tuple[Loo
         )
         for _ in range(2):  # ``x = aug(batch)``
             assigns = [node for node in _statements(program, site) if isinstance(node, ir.Assign)]
-            given = (value for node in assigns for to, value in _pairs(node) if dotted(to) in names)
+            given = (value for node in assigns for to, value in target_values(node) if dotted(to) in names)
             names = names.union(*(_read_by(value)[0] for value in given))
         if names & drawn:
             return True
     return False
-
-
-def _pairs(node: ir.Assign) -> Iterator[tuple[ir.Expr, ir.Expr]]:
-    """``x = value``, and one by one ``x, y = one, other``."""
-    for target in node.targets if node.value is not None else ():
-        assert node.value is not None
-        if isinstance(target, ir.Display) and isinstance(node.value, ir.Display):
-            yield from zip(target.items, node.value.items, strict=False)
-        else:
-            yield target, node.value
 
 
 def _indices(node: ir.Expr | None) -> set[str]:

@@ -8,7 +8,7 @@ from analyzer.engine.events import Loop, Store
 from analyzer.engine.program import Program
 from analyzer.engine.words import words
 from analyzer.syntax import ir
-from analyzer.syntax.scope import dotted, target_names, walk
+from analyzer.syntax.scope import dotted, each_target, target_names, walk
 
 
 def born_under(program: Program, store: Store) -> int:
@@ -30,7 +30,7 @@ def is_set_back(program: Program, store: Store) -> bool:
     target = _target(program, store) or next((found for body in bodies for found in _appended_to(body, store)), None)
     name = dotted(target) if target is not None else None
     return name is not None and any(
-        isinstance(each, ir.Assign) and each.at != store.site.at and name in map(dotted, _targets(each))
+        isinstance(each, ir.Assign) and each.at != store.site.at and name in map(dotted, each_target(each))
         for body in bodies
         for branch in walk(body, False)
         if isinstance(branch, ir.If) and _is_every_nth(branch.test)
@@ -51,12 +51,6 @@ def _appended_to(body: ir.Block, store: Store) -> Iterator[ir.Expr]:
             continue
         if any(arg.value.at == store.value_at for arg in node.args):
             yield node.callee.value
-
-
-def _targets(node: ir.Assign) -> Iterator[ir.Expr]:
-    """What is given a value, one by one."""
-    for target in node.targets:
-        yield from target.items if isinstance(target, ir.Display) else (target,)
 
 
 def _is_every_nth(test: ir.Expr) -> bool:

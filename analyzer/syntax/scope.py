@@ -286,6 +286,21 @@ def target_names(target: ir.Expr) -> Iterator[str]:
         yield from target_names(target.value)
 
 
+def target_values(node: ir.Assign) -> Iterator[tuple[ir.Expr, ir.Expr]]:
+    """What an assignment gives a value, and the value: one by one in ``x, y = one, other``."""
+    for target in node.targets if node.value is not None else ():
+        if isinstance(target, ir.Display) and isinstance(node.value, ir.Display):
+            yield from zip(target.items, node.value.items, strict=False)
+        elif node.value is not None:
+            yield target, node.value
+
+
+def each_target(node: ir.Assign) -> Iterator[ir.Expr]:
+    """What an assignment gives a value, one by one where several get the parts of one."""
+    for target in node.targets:
+        yield from target.items if isinstance(target, ir.Display) else (target,)
+
+
 def is_for_types(node: object) -> bool:
     """``if TYPE_CHECKING:``, whose body no program runs."""
     return isinstance(node, ir.If) and dotted(node.test) in {"TYPE_CHECKING", "typing.TYPE_CHECKING"}
