@@ -91,7 +91,7 @@ class Definition:
 
     name: bytes
     words: set[bytes] = field(default_factory=set)
-    """Of a class: of what stands in it beside methods."""
+    """Of a class at the top of a file: of what stands in it beside methods."""
     bases: set[bytes] = field(default_factory=set)
     methods: list[Definition] = field(default_factory=list)
     is_class: bool = False
@@ -178,24 +178,24 @@ def outline(source: bytes) -> Outline:
     return found
 
 
-def _definition(region: list[bytes]) -> Definition:
+def _definition(region: list[bytes], *, is_inner: bool = False) -> Definition:
     at = next((index for index, line in enumerate(region) if _DEFINED.match(line)), len(region) - 1)
     match = _DEFINED.match(region[at])
     made = Definition(match[1] if match else b"")
     decorators = [line for line in region[:at] if line.startswith(b"@")]
     made.is_handed_on = not all(map(_HUSHED.match, decorators))
     made.words = set(_WORD.findall(b"\n".join(region[:at])))
-    if not region[at].startswith(b"class"):
+    made.is_class = region[at].startswith(b"class")
+    if is_inner or not made.is_class:
         made.words |= set(_WORD.findall(b"\n".join(region[at:])))
         return made
-    made.is_class = True
     head, body = _head(region[at:])
     made.bases = set(_WORD.findall(head.partition(b"(")[2]))
     made.words |= made.bases
     depth = min((len(line) - len(line.lstrip()) for line in body if line.strip()), default=0)
     for inner in _regions(b"\n".join(line[depth:] if not line[:depth].strip() else line for line in body)):
         if inner[0].startswith(b"@") or _DEFINED.match(inner[0]):
-            made.methods.append(_definition(inner))
+            made.methods.append(_definition(inner, is_inner=True))
         else:
             made.words |= set(_WORD.findall(b"\n".join(inner)))
     return made
@@ -400,36 +400,35 @@ class _Live:
         self.words: set[bytes] = set()
         self.collects = collects
         """Classes may be found through the classes that they inherit from."""
-        self._waiting: list[Definition] = []
-        self._aliases: list[tuple[bytes, bytes]] = []
+        self._fresh: list[bytes] = []
+        """The words that were not followed so far."""
+        self._waiting: dict[bytes, list[Definition]] = {}
+        """By the word that reaches them."""
+        self._aliases: dict[bytes, list[bytes]] = {}
         self._reached: set[int] = set()
 
     def enter(self, known: Outline, *, with_main: bool = True) -> None:
         """A file that is run or imported."""
-        self.words |= known.words | (known.main_words or set() if with_main else set())
-        self._waiting += known.definitions
-        self._aliases += known.aliases
+        self._say(known.words | (known.main_words or set() if with_main else set()))
+        for alias, name in known.aliases:
+            self._aliases.setdefault(alias, []).append(name)
+        for definition in known.definitions:
+            is_collected = self.collects and definition.is_class and bool(definition.bases)
+            self._wait(definition, is_reached=is_collected or definition.is_handed_on)
 
     def open(self, definitions: Iterable[Definition]) -> None:
         """Definitions that may be found by their names."""
         for definition in definitions:
-            self._reach(definition)
-            for method in definition.methods:
-                self._reach(method)
+            for each in (definition, *definition.methods):
+                self._reach(each)
 
     def spread(self) -> None:
         """Follow the words until there are no new ones."""
-        while True:
-            aliases = [name for alias, name in self._aliases if alias in self.words and name not in self.words]
-            self.words.update(aliases)
-            new = [each for each in self._waiting if id(each) not in self._reached and self._is_named(each)]
-            for each in new:
-                self._reach(each)
-            methods = [each for definition in self._waiting for each in self._called(definition)]
-            for each in methods:
-                self._reach(each)
-            if not (aliases or new or methods):
-                return
+        while self._fresh:
+            word = self._fresh.pop()
+            self._say(self._aliases.get(word, ()))
+            for definition in self._waiting.pop(word, ()):
+                self._reach(definition)
 
     def dead(self, known: Outline) -> set[tuple[bytes, ...]]:
         """The definitions of a file that are not reached, by name and by class and method."""
@@ -441,26 +440,23 @@ class _Live:
                 (live if id(method) in self._reached else found).add((definition.name, method.name))
         return found - live
 
-    def _is_named(self, definition: Definition) -> bool:
-        is_collected = self.collects and definition.is_class and bool(definition.bases)
-        return definition.name in self.words or definition.is_handed_on or is_collected
+    def _say(self, words: Iterable[bytes]) -> None:
+        fresh = set(words) - self.words
+        self.words |= fresh
+        self._fresh += fresh
 
-    def _called(self, definition: Definition) -> Iterator[Definition]:
-        """The methods of a class that is reached which are reached too."""
-        if id(definition) not in self._reached or not definition.is_class:
-            return
-        plain = definition.bases - {b"nn", b"torch", b"abc"} <= _PLAIN_BASES
-        for method in definition.methods:
-            if id(method) not in self._reached and (
-                not plain
-                or method.name in self.words
-                or method.name in _CALLED_BY_MODULES
-                or method.name.startswith(b"__")
-                or method.is_handed_on
-                or method.is_class
-            ):
-                yield method
+    def _wait(self, definition: Definition, *, is_reached: bool) -> None:
+        if is_reached or definition.name in self.words:
+            self._reach(definition)
+        else:
+            self._waiting.setdefault(definition.name, []).append(definition)
 
     def _reach(self, definition: Definition) -> None:
+        if id(definition) in self._reached:
+            return
         self._reached.add(id(definition))
-        self.words |= definition.words - {definition.name}
+        self._say(definition.words - {definition.name})
+        is_plain = definition.bases - {b"nn", b"torch", b"abc"} <= _PLAIN_BASES
+        for method in definition.methods:
+            is_called = method.name in _CALLED_BY_MODULES or method.name.startswith(b"__")
+            self._wait(method, is_reached=not is_plain or is_called or method.is_handed_on or method.is_class)

@@ -8,7 +8,7 @@ import pytest
 
 from analyzer.api import analyze
 from analyzer.findings import Finding, Severity
-from analyzer.reach import outline
+from analyzer.reach import Reach, outline
 from tests.analyzer.test_project import Texts
 
 _NET = """
@@ -335,8 +335,24 @@ LONG = {
 }
 
 
+def test_what_only_a_class_in_a_class_calls_is_reached() -> None:
+    source = (
+        b"class Outer:\n    class Inner:\n        def run(self):\n            helper()\n\n\ndef helper():\n    pass\n"
+    )
+    known = outline(source)
+    assert b"helper" in known.definitions[0].methods[0].words
+
+
 @pytest.mark.parametrize("source", LONG.values(), ids=LONG)
 def test_a_file_in_rough_takes_no_time_with_the_square_of_its_size(source: bytes) -> None:
     begin = time.process_time()
     outline(source + b"\n\ntrain()\n")
+    assert time.process_time() - begin < 10
+
+
+def test_a_long_chain_of_calls_takes_no_time_with_the_square_of_its_length() -> None:
+    chain = b"".join(b"def f%d():\n    f%d()\n\n" % (number, number - 1) for number in range(1, 10_000))
+    files = {"a.py": b"def f0():\n    pass\n\n" + chain + b"f9999()\n", "b.py": b""}
+    begin = time.process_time()
+    assert Reach(files, files.get, lambda _: [], lambda *_: None).why_not("a.py", ("f0",)) is None
     assert time.process_time() - begin < 10
