@@ -263,7 +263,7 @@ def _drafts(
     try:
         program.run_target(path, _starts(sources, path))
         drafts = _asked(program, path, rules, shown, skipped)
-        return drafts if steps is not None else _weighed(program, drafts)
+        return drafts if steps is not None else _weighed(program, drafts, skipped)
     finally:
         if steps is not None:
             steps.left -= BUDGET - program.budget_left
@@ -284,7 +284,7 @@ def _asked(
     return [draft for draft in drafts if not unit_tests.is_inside(program, draft.site)]
 
 
-def _weighed(program: Program, drafts: list[Draft]) -> list[Draft]:
+def _weighed(program: Program, drafts: list[Draft], skipped: dict[Skipped, None]) -> list[Draft]:
     """What is true of its text, and harms nobody as the tree is run, is a note that says why."""
     if all(draft.severity is Severity.NOTE for draft in drafts):
         return drafts
@@ -294,8 +294,8 @@ def _weighed(program: Program, drafts: list[Draft]) -> list[Draft]:
         return [_as_note(draft, stops) for draft in drafts]
     weighed = []
     for draft in drafts:
-        is_note = draft.severity is Severity.NOTE
-        why = None if is_note else _why_harmless(program, draft)
+        asked = partial(_why_harmless, program, draft)
+        why = boundary(skipped, program.target, "the question of who runs this", asked, otherwise=None)
         weighed.append(draft if why is None else _as_note(draft, why))
     return weighed
 
@@ -303,6 +303,8 @@ def _weighed(program: Program, drafts: list[Draft]) -> list[Draft]:
 def _why_harmless(program: Program, draft: Draft) -> Trace | None:
     """Why what a finding says is of no consequence as the tree is used. The cheap questions come first; evidence that
     leads through what nothing reaches is of a run that does not happen."""
+    if draft.severity is Severity.NOTE:
+        return None
     why = why_aside(draft.site) or why_undefined(program, draft.site)
     sites = dict.fromkeys([draft.site, *(step.site for step in draft.evidence)])
     return why or next((found for site in sites if (found := why_unreached(program, site))), None)

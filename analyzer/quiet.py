@@ -30,7 +30,7 @@ _ACTS = (
     ((b"train",), rb"\btrain\w*\("),
     ((b"Trainer",), rb"Trainer\b"),
     ((b".fit",), rb"\.fit\w*\("),
-    ((b"_step",), rb"(?:train|val|test|predict)\w*_step\b"),
+    ((b"_step",), rb"(?:train|val|test|predict)\w{0,80}_step\b"),
     ((b".eval(",), rb"\.eval\("),
     ((b"evaluate",), rb"\bevaluate\w*\("),
     ((b"valid",), rb"\bvalid(?:ate)?\("),
@@ -42,7 +42,7 @@ _ACTS = (
     ((b"state_dict(",), rb"\.state_dict\(|load_state_dict\("),
     ((b"parameters(",), rb"\bparameters\(\)|named_parameters\("),
     ((b"save",), rb"\bsave\w*\("),
-    ((b"seed",), rb"seed\w*\("),
+    ((b"seed",), rb"seed\w{0,80}\("),
     ((b"RandomState(", b"default_rng("), rb"RandomState\(|default_rng\("),
     ((b"__main__",), rb"__main__"),
     ((b"oss(",), rb"[lL]oss\("),
@@ -54,7 +54,8 @@ _ACTS = (
     ((b"deepspeed.", b"Accelerator("), rb"deepspeed\.|Accelerator\("),
 )  # fmt: skip
 """What a program does that a rule speaks of. Before each pattern the words of which it holds one: a look for a word
-takes a hundredth of a pattern's time, and most files have few of them."""
+takes a hundredth of a pattern's time, and most files have few of them. No name is longer than 80 letters: one that is
+(``seedseedseed…``) would take time with the square of its length."""
 _COMPILED = tuple((words, re.compile(pattern)) for words, pattern in _ACTS)
 _LINE_END = re.compile(rb"\r\n?")
 _MODULES = re.compile(rb"\bnn\b|Module|\bforward\b")

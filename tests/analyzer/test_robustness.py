@@ -155,6 +155,7 @@ SURROUND = "import torch\n\nclass A:\n    def f(self, x):\n        return x.step
         ("analyzer.rules.pf201_missing_zero_grad.MissingZeroGrad.check", "internal error in PF201"),
         ("analyzer.pipeline.resolve", "internal error in a fix of PF101"),
         ("analyzer.pipeline.verify", "internal error in a fix"),
+        ("analyzer.pipeline.why_unreached", "internal error in the question of who runs this"),
         ("analyzer.pipeline.suppress.apply", "internal error in the comments"),
         ("analyzer.pipeline.suppress.excuses", "internal error in the comments"),
         ("analyzer.engine.program.Program.run_class", "internal error in the analysis"),
