@@ -89,5 +89,6 @@ def page(rule: type[Rule]) -> str:
     """The documentation of a rule as Markdown: title, facts, then its docstring."""
     body = inspect.cleandoc(rule.__doc__ or "")  # Python 3.13 strips the indentation itself, older ones do not
     alias = f", alias {rule.alias}" if rule.alias else ""
-    facts = f"Severity {rule.severity.value}{alias}, since {rule.since}."
+    note = ", a note where only likely" if rule.is_note_when_likely else ""
+    facts = f"Severity {rule.severity.value}{note}{alias}, since {rule.since}."
     return f"# {rule.code} {rule.name}\n\n{facts}\n\n{body}\n"

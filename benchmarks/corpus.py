@@ -13,9 +13,9 @@ today's rules make of the finding, where that is another severity or nothing (``
 errors and warnings today's rules find in the same repositories that nobody has read.
 
 Rows with a ``round`` are of repositories that nobody had looked at before: what was found on first sight, before
-anything was repaired with what that round taught. They were read once, by the reader who repaired; those of round
-`INDEPENDENT` by a reader who repaired nothing, or by two where a row has two verdicts. ``rounds.json`` names the
-repositories of each round, those without findings among them.
+anything was repaired with what that round taught. They were read once, by the reader who repaired; those of the rounds
+`INDEPENDENT` by two who repaired nothing and did not see each other's verdicts. ``rounds.json`` names the repositories
+of each round, those without findings among them.
 """
 
 from __future__ import annotations
@@ -39,9 +39,10 @@ CORPUS = HERE / "tests" / "corpus"
 PAGE = HERE / "docs" / "corpus.md"
 UNREAD = CORPUS / "unread.json"
 PEER = CORPUS / "peer.json"
-"""How many errors and warnings torch-preflight 0.5 finds in the files of round `INDEPENDENT`, run as it comes."""
-INDEPENDENT = 88
-"""The round that was read by who did not repair."""
+"""How many errors and warnings torch-preflight 0.5 finds in the files of the first round of `INDEPENDENT`, run as it
+comes."""
+INDEPENDENT = (88, 90, 91, 92, 93)
+"""The rounds that were read by who did not repair, each with the repairs that those before it taught."""
 VERDICTS = ("defect", "intentional", "limitation", "unresolved")
 _GATED = ("error", "warning")
 
@@ -113,7 +114,7 @@ def first_repositories() -> set[str]:
 
 def independent() -> set[str]:
     """All that somebody read who repaired nothing."""
-    return first_repositories() | set(rounds()[INDEPENDENT])
+    return first_repositories() | {name for turn in INDEPENDENT for name in rounds()[turn]}
 
 
 def git_hash(content: bytes) -> str:
@@ -148,7 +149,7 @@ def _row(repo: str, finding: Finding, content: bytes) -> dict[str, Any]:
 
 def refreshed(row: dict[str, Any], found: dict[tuple[str, str, str, int], str], scanned: set[str]) -> dict[str, Any]:
     """A row of ``labels.jsonl`` with what a scan says of it by now; what those who repair read stays."""
-    is_kept = row.get("round", INDEPENDENT) != INDEPENDENT
+    is_kept = row.get("round", 0) not in {0, *INDEPENDENT}
     if is_kept or row.get("tool", "preflight") != "preflight" or row["repo"] not in scanned:
         return row
     now = found.get((row["repo"], row["path"], row["rule"], row["line"]), "gone")
@@ -167,7 +168,7 @@ def refresh(findings: Path, checkouts: Path) -> None:
         by_now = refreshed(row, found, scanned)
         lines.append(line if by_now == row else json.dumps(by_now, sort_keys=True))
     (CORPUS / "labels.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    known = {(item.repo, item.path, item.rule, item.line) for item in labels() if item.round in {0, INDEPENDENT}}
+    known = {(item.repo, item.path, item.rule, item.line) for item in labels() if item.round in {0, *INDEPENDENT}}
     there = independent() & scanned
     unread = [place for place, severity in found.items() if severity in _GATED and place[0] in there]
     count = {"repositories": len(there), "findings": len([place for place in unread if place not in known])}
@@ -182,11 +183,11 @@ def precision(items: Iterable[Label]) -> tuple[int, int]:
 
 def page(known: Sequence[Label]) -> str:
     """The whole page."""
-    ours = [item for item in known if item.tool == "preflight" and item.round in {0, INDEPENDENT}]
+    ours = [item for item in known if item.tool == "preflight" and item.round in {0, *INDEPENDENT}]
     gated = [item for item in ours if item.severity in _GATED]
     fresh, base = [item for item in gated if item.round], [item for item in gated if not item.round]
     unread = json.loads(UNREAD.read_text("utf-8"))
-    who = "two readers" if all(item.is_double for item in fresh) else "one reader"
+    latest = [item for item in fresh if item.round == INDEPENDENT[-1]]
     lines = [
         "# Findings on public repositories",
         "",
@@ -199,13 +200,15 @@ def page(known: Sequence[Label]) -> str:
         "sample of the notes, were read by two readers who did not see each other's verdict, while the rules were",
         "made. Right is what both confirmed; everything else, disagreement among it, is wrong. Before the repairs,",
         "they confirmed 130 of 182 there, and 20 of 33 on 14 repositories read later.",
-        f"The {len(rounds()[INDEPENDENT])} *fresh* repositories were chosen by their kind, and read by {who} when",
-        "nobody had seen them: that line is what a repository that we have not seen may expect. Then the rules were",
-        "repaired with what was said there, so what is left by now flatters them: it says what was learnt.",
+        f"The {sum(len(rounds()[turn]) for turn in INDEPENDENT)} *fresh* repositories were chosen by their kind, in",
+        f"{len(INDEPENDENT)} rounds (see *First sight*), and read by two readers when nobody had seen them. Then the",
+        "rules were repaired with what was said there, so what is left by now flatters them: it says what was learnt.",
+        "The last round has taught nothing yet: it is what a repository that we have not seen may expect.",
         "",
         "| errors and warnings | findings | confirmed | share |",
         "| --- | ---: | ---: | ---: |",
-        _line(f"fresh repositories, on first sight, {who}", fresh),
+        _line("**last fresh round, on first sight, two readers**", latest),
+        _line("all fresh rounds, on first sight, two readers", fresh),
         _line("fresh repositories, errors and warnings by now", _by_severity(fresh, *_GATED)),
         _line("first repositories, when they were read, two readers", base),
         _line("first repositories, errors and warnings by now", _by_severity(base, *_GATED)),
@@ -217,7 +220,7 @@ def page(known: Sequence[Label]) -> str:
     peer = [item for item in known if item.tool != "preflight"]
     if peer:
         whole = sum(json.loads(PEER.read_text("utf-8")).values())
-        sample = f"a random sample of its {whole} on the fresh repositories, {who}"
+        sample = f"a random sample of its {whole} on round {INDEPENDENT[0]}, two readers"
         lines.append(_line(f"torch-preflight 0.5, {sample}", peer))
     more = f"{unread['findings']} errors and warnings in {unread['repositories']} of these repositories"
     lines += ["", f"Today's rules find {more} that nobody has read."]
@@ -254,7 +257,8 @@ def _fresh(known: Sequence[Label]) -> list[str]:
         "and not the table above, is what a repository that we have not seen may expect. Findings of one repository",
         "are often of one kind, right or wrong: the share without the repository that has most of them stands beside.",
         "Rounds 51 to 79 were read for the rules from PF211 on alone, those from 80 to 87 for the rules before it, the",
-        f"later ones for all rules, round {INDEPENDENT} by two who had repaired nothing when they read.",
+        f"later ones for all rules, rounds {', '.join(map(str, INDEPENDENT))} by two who had repaired nothing when",
+        "they read; of round 92 at most four findings of one rule in one repository, drawn at random.",
         "",
         "| round | repositories | findings | confirmed | share | without the largest | all right, of those with any |",
         "| ---: | ---: | ---: | ---: | ---: | ---: | ---: |",

@@ -4,44 +4,17 @@ from __future__ import annotations
 
 from analyzer.engine.events import Forward, Loop
 from analyzer.engine.program import Program
-from analyzer.engine.words import words
+from analyzer.engine.trace import Site
 from analyzer.syntax import ir
-from analyzer.syntax.scope import dotted, of_type, target_names, walk
+from analyzer.syntax.scope import dotted, of_type
 
 _HANDFUL = 32
 """Passes that nobody waits for, and whose graphs fit where those of training do."""
-_MOVES = frozenset({"to", "cuda", "long", "float", "cpu"})
 
 
-def is_of_numbers(program: Program, forward: Forward, nest: tuple[Loop, ...]) -> bool:
-    """Whether a cell of a notebook runs one row of numbers at a time, which it writes down as a tensor, over no loader:
-    ``tower(torch.tensor([index[name]]))``. The graph of one row is small, and it is looked at once."""
-    site, loop = forward.site, nest[-1]
-    if not site.path.endswith(".ipynb") or program.function_around(site) is not None or loop.kind == "framework":
-        return False
-    call, statement = words(program).node(site), program.statement_of(loop)
-    if any(program.objects[over].kind == "Loader" for over in loop.over) or not isinstance(call, ir.Call):
-        return False
-    given = {
-        name: node.value
-        for node in (walk(statement.body, into_functions=False) if statement is not None else ())
-        if isinstance(node, ir.Assign) and node.value is not None
-        for target in node.targets
-        for name in target_names(target)
-    }
-    inputs = [given.get(dotted(arg.value) or "", arg.value) for arg in call.args]
-    return bool(inputs) and all(_is_one_row(each) for each in inputs)
-
-
-def _is_one_row(value: ir.Expr) -> bool:
-    """``torch.tensor([x])``, ``table[torch.tensor([x])]``, ``torch.LongTensor([x]).to(device)``."""
-    while isinstance(value, ir.Call) and isinstance(value.callee, ir.Attribute) and value.callee.attr in _MOVES:
-        value = value.callee.value
-    if isinstance(value, ir.Subscript):
-        return _is_one_row(value.index)
-    first = value.args[0].value if isinstance(value, ir.Call) and value.args else None
-    is_tensor = isinstance(value, ir.Call) and (dotted(value.callee) or "").lower().endswith("tensor")
-    return is_tensor and isinstance(first, ir.Display) and len(first.items) == 1
+def is_looked_at(site: Site, nest: tuple[Loop, ...]) -> bool:
+    """Whether a cell of a notebook runs it: by hand, once, and what comes out is looked at."""
+    return site.path.endswith(".ipynb") and nest[-1].kind != "framework"
 
 
 def is_detached(program: Program, forward: Forward, nest: tuple[Loop, ...]) -> bool:

@@ -25,7 +25,7 @@ from analyzer.rules.entered import (
     is_tree_for_old_torch,
     is_volatile,
 )
-from analyzer.rules.few_passes import is_detached, is_handful, is_of_numbers
+from analyzer.rules.few_passes import is_detached, is_handful, is_looked_at
 from analyzer.syntax import ir
 from analyzer.syntax.remembered import remembered
 from analyzer.syntax.scope import dotted, of_type, target_names, walk
@@ -71,9 +71,8 @@ class EvalWithoutNoGrad(Rule):
     are returned or handed to code that was not read. One pass in no loop (a prediction for one input) is a note: its
     graph lives as long as its result. So is a loop in a function that nothing in a tree of several files names, one in
     which an agent acts (``state, reward, done, _ = env.step(action)``), one that detaches the output where it is made,
-    one that counts to a handful of samples, one in a cell of a notebook that runs one row of numbers at a time
-    (``tower(torch.tensor([index]))``), and one of a model that a configuration names, where a network of the tree
-    computes gradients itself.
+    one that counts to a handful of samples, one in a notebook, whose cells are run by hand and looked at, and one of a
+    model that a configuration names, where a network of the tree computes gradients itself.
 
     ## Fix safety
     ``@torch.no_grad()`` above the function that evaluates, where nothing in it trains and the file imports torch. It is
@@ -192,7 +191,7 @@ def _is_weak(program: Program, case: _Case, at: Site) -> bool:
         or is_detached(program, case.forward, case.nest)
         or is_handful(program, case.nest)
         or _is_old(program, at, case)
-        or is_of_numbers(program, case.forward, case.nest)
+        or is_looked_at(at, case.nest)
         or _may_differentiate(program, case.forward)
     )
 

@@ -73,6 +73,7 @@ class EvalModeMissing(Rule):
     code = "PF207"
     name = "eval-mode-missing"
     severity = Severity.WARNING
+    is_note_when_likely = True
     since = "0.1"
 
     def check(self, program: Program, report: Report) -> None:

@@ -56,6 +56,7 @@ class TrainModeMissing(Rule):
     code = "PF208"
     name = "train-mode-missing"
     severity = Severity.ERROR
+    is_note_when_likely = True
     since = "0.1"
 
     def check(self, program: Program, report: Report) -> None:

@@ -80,6 +80,7 @@ class SchedulerMisuse(Rule):
     code = "PF211"
     name = "scheduler-misuse"
     severity = Severity.WARNING
+    is_note_when_likely = True
     since = "0.1"
 
     def check(self, program: Program, report: Report) -> None:

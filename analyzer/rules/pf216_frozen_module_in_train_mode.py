@@ -58,6 +58,7 @@ class FrozenModuleInTrainMode(Rule):
     code = "PF216"
     name = "frozen-module-in-train-mode"
     severity = Severity.WARNING
+    is_note_when_likely = True
     since = "0.1"
 
     def check(self, program: Program, report: Report) -> None:

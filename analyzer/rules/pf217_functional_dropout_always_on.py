@@ -65,6 +65,7 @@ class FunctionalDropoutAlwaysOn(Rule):
     code = "PF217"
     name = "functional-dropout-always-on"
     severity = Severity.ERROR
+    is_note_when_likely = True
     since = "0.1"
 
     def check(self, program: Program, report: Report) -> None:

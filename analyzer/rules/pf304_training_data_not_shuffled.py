@@ -87,6 +87,7 @@ class TrainingDataNotShuffled(Rule):
     code = "PF304"
     name = "training-data-not-shuffled"
     severity = Severity.WARNING
+    is_note_when_likely = True
     since = "0.1"
 
     def check(self, program: Program, report: Report) -> None:

@@ -57,6 +57,7 @@ class DistributedEvaluation(Rule):
     code = "PF305"
     name = "distributed-evaluation"
     severity = Severity.WARNING
+    is_note_when_likely = True
     since = "0.1"
 
     def check(self, program: Program, report: Report) -> None:

@@ -65,6 +65,7 @@ class SaveFromEveryRank(Rule):
     code = "PF307"
     name = "save-from-every-rank"
     severity = Severity.WARNING
+    is_note_when_likely = True
     since = "0.1"
 
     def check(self, program: Program, report: Report) -> None:

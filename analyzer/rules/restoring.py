@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator
 
 from analyzer.engine.data_events import Read, Restored, Saved
 from analyzer.engine.events import Backward, Step
@@ -103,53 +102,6 @@ def was_saved_here(program: Program, read: Read) -> bool:
         for each in earlier
         if isinstance(each, Saved)
     )
-
-
-def continues_itself(program: Program, read: Read) -> bool:
-    """Whether a program looks for a file of its own making, under a name that it puts together itself and saves under,
-    and goes on from there (``if os.path.exists(path)``): the same job, started again after it was stopped."""
-    own = _spelled_out(program, read.site, read.file_at)
-    if own is None or not any(_asks_for_file(program, guard.site, read) for guard in read.guards):
-        return False
-    return any(own == _spelled_out(program, site, at) for site, at in _files_saved(program, read.site.path))
-
-
-def _files_saved(program: Program, path: str) -> Iterator[tuple[Site, int]]:
-    """The calls of a file that save, and what names their files, whether or not they were followed."""
-    for call in of_type(program.unit(path), ir.Call):
-        if dotted(call.callee) == "torch.save":
-            named = [
-                arg.value for index, arg in enumerate(call.args) if arg.keyword == "f" or (index and not arg.keyword)
-            ]
-            yield from ((Site(path, call.at), value.at) for value in named[:1])
-
-
-def _spelled_out(program: Program, site: Site, at: int | None) -> str | None:
-    """How a name of a file is put together, also where a variable of the same body holds it; None for what an option or
-    a caller says."""
-    node = words(program).node(Site(site.path, at)) if at is not None else None
-    function, unit = program.function_around(site), program.unit(site.path)
-    if isinstance(node, ir.Name) and unit is not None:
-        body = function.body if function is not None else unit.body
-        given = [each.value for each in walk(body, False) if isinstance(each, ir.Assign) and node.id in _names(each)]
-        node = given[0] if len(given) == 1 else None
-    return spelled(node) if isinstance(node, (ir.Call, ir.Operation, ir.Joined, ir.Constant)) else None
-
-
-def _asks_for_file(program: Program, guard: Site, read: Read) -> bool:
-    """``os.path.exists(path) and args.resume``, of the file that is read."""
-    node, name = words(program).node(guard), file_named(program, read.site, read.file_at)
-    test = node.test if isinstance(node, ir.If) else None
-    calls = [part for part in walk((test,), False) if isinstance(part, ir.Call)] if test is not None else []
-    return any(
-        bool(_EXISTS.search(dotted(call.callee) or ""))
-        and name in {*(spelled(arg.value) for arg in call.args), _receiver(call)}
-        for call in calls
-    )
-
-
-def _receiver(call: ir.Call) -> str:
-    return spelled(call.callee.value) if isinstance(call.callee, ir.Attribute) else ""
 
 
 def _is_local(program: Program, site: Site, name: str) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from analyzer.engine.data_events import LoaderMade
 from analyzer.engine.loading import (
     Loading,
@@ -18,7 +20,7 @@ from analyzer.engine.machine import Obj
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Site
 from analyzer.engine.values import Ref, Tensor, Value
-from analyzer.engine.words import words
+from analyzer.engine.words import spelled, words
 from analyzer.syntax import ir
 from analyzer.syntax.scope import target_names, walk
 
@@ -28,12 +30,15 @@ _WHOLE = tuple(
     for name in ("RandomSampler", "SequentialSampler", "WeightedRandomSampler")
 )
 
+_SEVERAL = re.compile(r"[Dd]istributed\w*Sampler")
 _PART = tuple(f"torch.utils.data.{module}SubsetRandomSampler" for module in ("", "sampler."))
 
 
 def is_whole(program: Program, known: Loading, made: LoaderMade) -> bool:
     """Whether nothing on the loader can split the data."""
     if made.has_more or not _knows_no_rank(program, made.argument("sampler"), made.site):
+        return False
+    if _is_offered_one(program, made):
         return False
     if not is_absent(made.argument("batch_sampler")) and not _batches_of_all(program, made):
         return False
@@ -42,6 +47,25 @@ def is_whole(program: Program, known: Loading, made: LoaderMade) -> bool:
     if known.is_handed_over(made) or guarded_by_rank(program, made.guards):
         return False
     return not speaks_of_rank(program, made.argument("dataset")) and not named_by_rank(program, made)
+
+
+def _is_offered_one(program: Program, made: LoaderMade) -> bool:
+    """Whether the text gives the loader a sampler for several processes under a condition (``DistributedSampler(data)
+    if ddp else None``), whatever it was where it was interpreted: a default is not what each caller says."""
+    function, path = program.function_around(made.site), made.site.path
+    for name, at in made.nodes:
+        node = words(program).node(Site(path, at)) if name in {"sampler", "batch_sampler"} else None
+        given = [node] if isinstance(node, ir.Expr) else []
+        if isinstance(node, ir.Name) and function is not None:
+            assigned = (each for each in walk(function.body, False) if isinstance(each, ir.Assign))
+            given += [each.value for each in assigned if each.value is not None and _targets(each) >= {node.id}]
+        if any(_SEVERAL.search(spelled(each)) for each in given):
+            return True
+    return False
+
+
+def _targets(node: ir.Assign) -> set[str]:
+    return {name for target in node.targets for name in target_names(target)}
 
 
 def _batches_of_all(program: Program, made: LoaderMade) -> bool:

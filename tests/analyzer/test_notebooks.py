@@ -339,18 +339,16 @@ for name in {over}:
 
 
 @pytest.mark.parametrize(
-    ("over", "row", "severity"),
+    ("over", "row"),
     [
-        ("names", "table[torch.tensor([index[name]])]", "note"),
-        ("names", "torch.FloatTensor([context[name]]).to('cpu')", "note"),
-        ("names", "torch.tensor(context[name])", "warning"),
-        ("names", "torch.stack([context[name]])", "warning"),
-        ("loader", "torch.tensor([name])", "warning"),
+        ("names", "table[torch.tensor([index[name]])]"),
+        ("names", "torch.tensor(context[name])"),
+        ("loader", "torch.tensor([name])"),
     ],
 )
-def test_one_row_of_numbers_at_a_time_in_a_cell_is_a_note(over: str, row: str, severity: str) -> None:
+def test_a_pass_that_a_cell_looks_at_is_a_note(over: str, row: str) -> None:
     found = report(notebook([code(TOWER.format(over=over, row=row))])).findings
-    assert [item.severity.value for item in found if item.rule == "PF102"] == [severity]
+    assert [item.severity.value for item in found if item.rule == "PF102"] == ["note"]
 
 
 MADE_UP = """import numpy as np, torch

@@ -26,8 +26,14 @@ class Net(nn.Module):
 
 
 class Lone(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = [nn.Linear(2, 2) for _ in range(2)]
+
     def forward(self, x):
-        return nn.functional.dropout(x, 0.5)
+        for layer in self.layers:
+            x = layer(x)
+        return x
 
 
 def train(model, loader, optimizer):
