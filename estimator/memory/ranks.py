@@ -26,7 +26,7 @@ def ranks(run: RunConfig, world: int, facts: ModelFacts, *, is_training: bool) -
     world = max(world, tp * pp * cp, _degree(run.sharding_degree))
     replicas = max(world // (tp * pp * cp), 1)
     shards = _degree(run.sharding_degree) if run.sharding_degree.is_known else replicas
-    is_open = _is_size_open(run)
+    is_open = is_size_open(run)
     is_single = max(replicas, shards) == 1
     usual = "none" if is_single else "ddp"
     guess = fixed("none") if is_single and not is_open else undecided(usual, cheapest=("zero1", "zero2", "fsdp"))
@@ -45,7 +45,7 @@ def ranks(run: RunConfig, world: int, facts: ModelFacts, *, is_training: bool) -
     }
 
 
-def _is_size_open(run: RunConfig) -> bool:
+def is_size_open(run: RunConfig) -> bool:
     """Whether nobody can say over how many ranks a run is spread: somebody wrote it and it cannot be read, or nobody
     did and the run shards."""
     if run.sharding_degree.is_known:

@@ -42,6 +42,17 @@ def test_a_card_below_all_that_is_plausible_is_said_to_be_too_small(gpu: str, is
     assert any("most likely too large" in reason for reason in found["reasons"]) == is_hopeless
 
 
+@pytest.mark.parametrize(
+    ("words", "verdict"), [({}, "borderline"), ({"num_gpus": 2}, "borderline"), ({"num_gpus": 8}, "fits")]
+)
+def test_a_sharded_run_of_unknown_size_is_not_said_to_fit_by_a_usual_one(words: dict[str, int], verdict: str) -> None:
+    """On one GPU it exceeds the card: only who knows that there are more may say that it fits."""
+    model = {"model": "meta-llama/Llama-2-7b-hf", "micro_batch": 1, "seq_len": 1024, "precision": "amp-bf16"}
+    found = answer("H100", **model, optimizer="adamw", sharding="zero3", **words)
+    assert found["verdict"] == verdict
+    assert any("over how many GPUs it is sharded: from 4 on" in each for each in found["reasons"]) == (not words)
+
+
 def test_without_a_number_nothing_is_said() -> None:
     assert verdict_for(None, 80) == "unknown"
 
