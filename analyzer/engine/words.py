@@ -51,10 +51,11 @@ def spelled(node: ir.Expr) -> str:
 
 
 def asked_around(program: Program, site: Site) -> Iterator[ir.Expr]:
-    """The conditions that a place of a function stands under by its text, also those whose answer was known where it
-    was interpreted (``save(rank=0)``), and those that leave the function before it."""
-    function = program.function_around(site)
-    for node in walk(function.body, False) if function is not None else ():
+    """The conditions that a place stands under by its text, also those whose answer was known where it was interpreted
+    (``save(rank=0)``), and those that leave its function before it."""
+    function, unit = program.function_around(site), program.unit(site.path)
+    body = function.body if function is not None else unit.body if unit is not None else ()
+    for node in walk(body, False):
         if isinstance(node, ir.If):
             is_around = any(getattr(each, "at", None) == site.at for each in walk((*node.body, *node.orelse), True))
             leaves = node.at < site.at and any(isinstance(each, ir.Return) for each in walk(node.body, False))

@@ -35,6 +35,7 @@ class UnscaledAccumulation(Rule):
 
     ## Example
     ```python
+    n = 4
     for i, (x, y) in enumerate(loader):
         loss = criterion(model(x), y)
         loss.backward()

@@ -20,6 +20,7 @@ _RUNS = re.compile(rb"\bbackward\(|\boptim\b|DataLoader|__main__")
 """A file that trains, or is started, says itself what is moved."""
 _MOVED = re.compile(rb"cuda|\.to\(|device|lightning|accelerate|Trainer\b")
 _MOVES = re.compile(r"\.(?:to|cuda|cpu|float|half|double|type)\b")
+_TO_GPU = re.compile(r"\.cuda\b|'cuda")
 _TO_VARIABLE = re.compile(r"\)\.to\((?:device=)?[a-zA-Z_][\w.]*\)$")
 _WRAP = {"list": "ModuleList", "tuple": "ModuleList", "set": "ModuleList"}
 _MESSAGES = {
@@ -97,7 +98,8 @@ def _gaps(program: Program, hidden: Unregistered) -> list[Gap]:
         return [Gap.UNSEEN]
     if hidden.what != "buffer" and _is_in_hand(program, hidden):
         return [Gap.CONVENTION]  # what `nn.Module` would do is done by hand, perhaps all of it
-    if hidden.what == "parameter" and _MOVES.search(words(program).of(hidden.site)):
+    said = words(program).of(hidden.site)
+    if hidden.what == "parameter" and _MOVES.search(said) and not _TO_GPU.search(said):
         return [Gap.CONVENTION]  # where it is already there, a move gives the parameter itself
     if hidden.what != "buffer":
         return []

@@ -44,7 +44,8 @@ class MissingSetEpoch(Rule):
 
     ## When it stays quiet
     When ``set_epoch`` is called on the sampler, on the loader or on something that was not read; with
-    ``shuffle=False``; for loaders that only evaluate; where Lightning, Accelerate or a trainer takes the loader over.
+    ``shuffle=False``; in a loop of one round; for loaders that only evaluate; where Lightning, Accelerate or a
+    trainer takes the loader over.
 
     ## Fix safety
     Unsafe: the order of the data changes, which is the point.

@@ -72,13 +72,13 @@ class TrainingDataNotShuffled(Rule):
     A function or a class that takes `shuffle` and makes its loader without it is told as well.
 
     ## When it stays quiet
-    For loaders that only evaluate; for iterable datasets and samplers of one's own; where code shuffles the data,
-    draws indices or splits at random; for data made of random numbers; where the dataset was not read, the order may
-    be meant: that is possible, or a note where it comes from code outside the tree, or holds tensors, and no name
-    speaks of time or of streams. A part of ``random_split`` is a note: the split has mixed the data once. So
-    are the sets of torchvision that are stored in a random order (MNIST, CIFAR10), and a ``shuffle=False`` that is
-    written down in the call: somebody may have a reason. So is data beside
-    which the program draws numbers of another kind (steps of a diffusion, pairs to mix up).
+    For loaders that only evaluate, or whose function or dataset is named so; for iterable datasets and samplers of
+    one's own; where code shuffles the data, draws indices or splits at random; for data made of random numbers;
+    where the dataset was not read, the order may be meant: that is possible, or a note where it comes from code
+    outside the tree, or holds tensors, and no name speaks of time or of streams. A part of ``random_split`` is a
+    note: the split has mixed the data once. So are the sets of torchvision that are stored in a random order
+    (MNIST, CIFAR10), and a ``shuffle=False`` that is written down in the call: somebody may have a reason. So is
+    data beside which the program draws numbers of another kind (steps of a diffusion, pairs to mix up).
 
     ## Fix safety
     No automatic fix: some data (time series, curricula) is meant to stay in order.

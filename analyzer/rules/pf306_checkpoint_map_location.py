@@ -44,13 +44,13 @@ class CheckpointMapLocation(Rule):
 
     ## Example
     ```python
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    model.load_state_dict(torch.load("best.pt"))
+    model.load_state_dict(torch.load("last.pt"))
+    model = DistributedDataParallel(model, device_ids=[local_rank])
     ```
 
     ## Use instead
     ```python
-    model.load_state_dict(torch.load("best.pt", map_location=device))
+    model.load_state_dict(torch.load("last.pt", map_location="cpu"))
     ```
 
     ## When it stays quiet
