@@ -138,7 +138,8 @@ def _report_parameters(program: Program, report: Report) -> None:
     """What a function is given, or what is read from a file, and is sent to the device in every iteration. Nobody sends
     what is there, but who made it was not seen."""
     events = [*program.of(Backward), *(each for each in program.of(Forward) if program.has_parameters(each))]
-    for loop in {event.loops[-1] for event in events if event.loops and len(event.calls) <= 1}:
+    inner = (event.loops[-1] for event in events if event.loops and len(event.calls) <= 1)
+    for loop in dict.fromkeys(inner):
         function, statement = program.function_around(loop.site), program.statement_of(loop)
         if statement is None or (function and Site(loop.site.path, function.at) not in program.entries):
             continue

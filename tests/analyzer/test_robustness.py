@@ -278,3 +278,24 @@ def test_hundreds_of_fixes_cost_a_few_analyses(monkeypatch: pytest.MonkeyPatch) 
     assert [item.line for item in found if item.fix is None] == [lines]
     assert len(found) == 150
     assert 5 < len(analyses) < 24
+
+
+TWO_LOOPS = """import torch
+from torch import nn
+
+
+def train(model: nn.Module, loader, opt, weights, probe):
+    for epoch in range(3):
+        for x, y in loader:
+            opt.zero_grad()
+            nn.functional.cross_entropy(model(x), y, weight=weights.to("cuda")).backward()
+            opt.step()
+        model(probe).sum().backward()
+"""
+
+
+@pytest.mark.parametrize("name", [f"train{number}.py" for number in range(8)])
+def test_evidence_does_not_depend_on_the_order_of_a_set(name: str) -> None:
+    found = analyze(Corpus({name: TWO_LOOPS.encode()}), [name], Options()).findings
+    [steps] = [[step.note for step in item.evidence] for item in found if item.rule == "PF403"]
+    assert any("`loader` is iterated over" in note for note in steps)
