@@ -124,6 +124,8 @@ def _wiped_accumulation(
                 continue
             if not is_within_guards(free[-1], clear):  # `if i == 0: optimizer.zero_grad()`, once
                 continue
+            if not is_within_guards(step, clear):  # `if i == 0: self.measure()`, with a backward pass of its own
+                continue
             report(
                 clear.site,
                 "This resets the gradients in every iteration, but the optimizer steps only in some of them: the "
