@@ -34,10 +34,17 @@ _OFFERED = re.compile(rb"^__all__[ \t]*\+?=[ \t]*([\[(][^\])]*)", re.MULTILINE)
 _DEFINED = re.compile(rb"(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)")
 _ALIAS = re.compile(rb"([\w.]+)[ \t]+as[ \t]+(\w+)")
 _MAIN = re.compile(rb"if\b.*\b__name__\b")
-_RUNS = re.compile(rb"(?:async[ \t]+)?(?:for|while|with)\b|[A-Za-z_][\w.]*\(")
+_RUNS = re.compile(
+    rb"(?:async[ \t]+)?(?:for|while|with)\b|[A-Za-z_][\w.]*\(|raise[ \t]+SystemExit|\[.*\bfor\b"
+    rb"|(?:[A-Za-z_][\w., ]*=[ \t]*)(?:[\w.]*\.)?(?:train|main|fit|run|launch|evaluate|validate|submit|start|execute"
+    rb"|optimi[sz]e|learn|search)\w*\("
+)
+_ASKS = re.compile(rb"(?:try|if)\b(?!.*\bTYPE_CHECKING\b)")
+"""What may hold a call of a script."""
 _SETS_UP = re.compile(
-    rb"(?:sys|os|warnings|logging|logger|matplotlib|mpl|random|gc|print|torch\.(?:manual_seed|set_\w+|backends|cuda"
-    rb"|multiprocessing)|(?:np|numpy)\.(?:random\.seed|set_\w+|seterr)|plt\.(?:switch_backend|style|rc\w*)|cv2)\b"
+    rb"(?:sys(?!\.exit)|os|warnings|logging|logger|matplotlib|mpl|random|gc|print"
+    rb"|torch\.(?:manual_seed|set_\w+|backends|cuda"
+    rb"|multiprocessing\.set_\w+)|(?:np|numpy)\.(?:random\.seed|set_\w+|seterr)|plt\.(?:switch_backend|style|rc\w*)|cv2)\b"
 )
 """Calls in the body of a module that prepare what is imported, and run nothing."""
 _LOADS_BY_NAME = re.compile(
@@ -174,7 +181,9 @@ def outline(source: bytes) -> Outline:
             found.main_words = (found.main_words or set()) | set(_WORD.findall(text))
         else:
             found.words |= set(_WORD.findall(text))
-            found.runs |= bool(_RUNS.match(first)) and not _SETS_UP.match(first)
+            said = [first, first.partition(b":")[2].strip(), *(line.strip() for line in region[1:])]
+            said = said if _ASKS.match(first) else [first]
+            found.runs |= any(_RUNS.match(line) and not _SETS_UP.match(line) for line in said)
     return found
 
 
@@ -333,15 +342,20 @@ class Reach:
         if not by_name:
             homes = {posixpath.dirname(path) for path in imported}
             apart = set(texts) - reached
+            apart = {path for path in apart if not self._is_public(path, ())}
             self._alone = {path for path in apart if leads[path] or posixpath.dirname(path) in homes}
         live = _Live(collects=any(_COLLECTS.search(text) for text in texts.values()))
-        mine = sorted(reached) if not by_name else [path for path in texts if not self._is_test(path)]
+        public = {path for path in texts if self._is_public(path, ()) and not self._is_test(path)}
+        mine = sorted(reached | public) if not by_name else [path for path in texts if not self._is_test(path)]
         for path in mine:
             known = self._outline(path)
             live.enter(known, with_main=not known.tries_itself)
         opened = {path for path in mine if self._is_served(path)}
         opened |= {other for path in mine for other in self._opened(path, texts[path], leads)}
         live.open(definition for path in opened for definition in self._outline(path).definitions)
+        for path in public:
+            theirs = (each for each in self._outline(path).definitions if not each.name.startswith(b"_"))
+            live.open(theirs)  # others call it
         if by_name:
             live.open(definition for path in texts for definition in self._outline(path).definitions)
         live.spread()

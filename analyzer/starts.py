@@ -10,7 +10,7 @@ calls them, and not for their own sake. See ``docs/decisions/0013``.
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from analyzer import quiet
@@ -27,6 +27,30 @@ _BEARS = re.compile(
     re.VERBOSE,
 )
 """What speaks of the whole program, where it has an act: draws, processes, hooks, and what may act in another file."""
+_GIVEN = re.compile(rb"^[ \t]*((?:self|cls)\.)?([A-Za-z_]\w*)[ \t]*(?::[^=\n]{0,80})?=(?!=)", re.MULTILINE)
+"""A name or an attribute that is given something: the last one before an act is what is given it."""
+_RENAMED = re.compile(rb"^[ \t]*(?:from[ \t]+torch[\w.]*[ \t]+)?import[ \t][^\n]*\bas\b[^\n]*", re.MULTILINE)
+_AS = re.compile(rb"\bas[ \t]+(\w+)")
+_USUAL = frozenset(
+    {
+        b"np",
+        b"nn",
+        b"F",
+        b"optim",
+        b"dist",
+        b"mp",
+        b"plt",
+        b"pd",
+        b"init",
+        b"data",
+        b"utils",
+        b"tud",
+        b"pl",
+        b"L",
+        b"sns",
+    }
+)
+"""Names of modules: their functions are acts by their own names."""
 _WORD = re.compile(rb"[\w\x80-\xff]+")
 _UNNAMED = frozenset({"forward", "__call__", "__init__", "__enter__", "__iter__", "__getitem__", "__next__", "__len__"})
 """Methods that run where nobody names them: an instance is called, made, entered, iterated over."""
@@ -42,8 +66,11 @@ def starts(source: bytes, unit: ir.Unit) -> frozenset[int] | None:
     text = quiet.said(source)
     spans = _spans(functions, text)
     words = {each.at: _words(each, text[first:end]) for each, (first, end) in zip(functions, spans, strict=True)}
-    acts = sorted([*quiet.acts(source), *_bearing(text)]) if quiet.acts(source) else []
+    shown = quiet.acts(source)
+    acts = sorted([*shown, *_bearing(text)]) if shown else []
     begins = {each.at for each, span in zip(functions, spans, strict=True) if _holds(acts, *span)}
+    carriers = frozenset(_carriers(text, shown, spans)) if shown or b" as " in text else frozenset()
+    begins.update(each.at for each in functions if not words[each.at].isdisjoint(carriers))
     begins.update(function.at for function in quiet.running(unit))
     if quiet.has_modules(text):
         begins.update(function.at for function in quiet.dropping(unit))
@@ -54,6 +81,39 @@ def starts(source: bytes, unit: ir.Unit) -> frozenset[int] | None:
     if quiet.has_modules(text):
         found.update(_hiding(unit, words))
     return frozenset(found)
+
+
+def _carriers(text: bytes, acts: Iterable[int], spans: Iterable[tuple[int, int]]) -> Iterator[bytes]:
+    """Names that stand for an act: what is given one outside of functions (``loss_fn = nn.CrossEntropyLoss()``, also as
+    an item of a table), attributes, and what an import of PyTorch calls otherwise (``cross_entropy as ce``)."""
+    for match in _RENAMED.finditer(text):
+        yield from (name for name in _AS.findall(match[0]) if name not in _USUAL)
+    given = list(_GIVEN.finditer(text))
+    begins, outside = [match.start() for match in given], _Outside(spans)
+    for act in acts:
+        index = bisect_right(begins, act)
+        if not index:
+            continue
+        match = given[index - 1]
+        if outside.holds(act) or (match[1] and b"\n" not in text[match.end() : act]):
+            yield match[2]
+
+
+class _Outside:
+    """The places of a text that lie in no function."""
+
+    def __init__(self, spans: Iterable[tuple[int, int]]) -> None:
+        self._begins: list[int] = []
+        self._ends: list[int] = []
+        for begin, end in sorted(spans):
+            if not self._ends or begin >= self._ends[-1]:
+                self._begins.append(begin)
+                self._ends.append(end)
+
+    def holds(self, place: int) -> bool:
+        """Whether a place is one."""
+        index = bisect_right(self._begins, place) - 1
+        return index < 0 or place >= self._ends[index]
 
 
 def _bearing(text: bytes) -> Iterator[int]:

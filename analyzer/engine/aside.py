@@ -11,12 +11,12 @@ import re
 from analyzer.engine.trace import Site, Trace, start
 
 _KEPT = re.compile(
-    r"(?:^|[/_\-. ])(?:archived?|archives|deprecated|obsolete|legacy|backups?|bak|attic|graveyard|unused|trash|old"
-    r"|scratch|sandbox|playground)(?=[/_\-. ])|(?: copy(?: \d+)?| ?\(\d+\))\.(?:py|ipynb)$",
+    r"(?:^|[/_\-. ])(?:archived?|archives|deprecated|obsolete|backups?|bak|attic|graveyard|unused|trash|old)"
+    r"(?=[/_\-. ])|(?: copy(?: \d+)?| ?\(\d+\))\.(?:py|ipynb)$",
     re.IGNORECASE,
 )
 _MEASURES = re.compile(
-    r"(?:^|[/_\-. ])(?:profil(?:e|er|ers|es|ing)|smoke|latency|throughput|speed|speedtest|flops)(?=[/_\-. ])",
+    r"(?:^|[/_\-. ])(?:profil(?:er|ers|es|ing)|latency|throughput|speedtest|flops)(?=[/_\-. ])",
     re.IGNORECASE,
 )
 _TRIES = re.compile(r"(?:^|/)tests?/(?:.*/)?test_[^/]*\.py$")

@@ -43,8 +43,10 @@ def _undefined(program: Program, site: Site) -> tuple[Site, str] | None:
         return None
     for function in around:
         known = known | function.locals | function.outer | {param.name for param in function.params} | {function.name}
-    for node in _read_on_the_way(around[-1].body, site.at):
-        if isinstance(node, ir.Name) and node.id not in known:
+    nodes = list(_read_on_the_way(around[-1].body, site.at))
+    perhaps = {id(part) for node in nodes for part in _perhaps(node)}
+    for node in nodes:
+        if isinstance(node, ir.Name) and node.id not in known and id(node) not in perhaps:
             return Site(site.path, node.at), node.id
     return None
 
@@ -94,6 +96,18 @@ def _bound(node: object) -> Iterator[str]:
         yield node.name
     elif isinstance(node, ir.Case):
         yield from node.names
+
+
+def _perhaps(node: object) -> Iterator[object]:
+    """What an expression need not evaluate: a branch, the right side of ``and``, the elements of what may be empty."""
+    parts: tuple[object, ...] = ()
+    if isinstance(node, ir.Conditional):
+        parts = (node.body, node.orelse)
+    elif isinstance(node, ir.Operation) and node.op in {"and", "or"} and node.right is not None:
+        parts = (node.right,)
+    elif isinstance(node, ir.Comprehension):
+        parts = (node.element, *node.clauses[1:], *(test for clause in node.clauses for test in clause.conditions))
+    yield from walk(parts, into_functions=False)
 
 
 def _read_on_the_way(body: ir.Block, at: int) -> Iterator[object]:

@@ -47,10 +47,12 @@ class Snapshot:
 
     @cached_property
     def _programs(self) -> list[str]:
-        return sorted(path for path in self.paths() if path.endswith((".py", ".ipynb")))
+        """Python files, and those that say what is installed for others (`analyzer.reach`)."""
+        ends = (".py", ".ipynb", "pyproject.toml", "setup.cfg")
+        return sorted(path for path in self.paths() if path.endswith(ends))
 
     def texts(self) -> str:
-        """The digest of the list and of the bytes of all Python files."""
+        """The digest of the list and of the bytes of all files that questions about the tree may read."""
         if self._texts is None:
             self._texts = digest_of(json.dumps([self.listing, *map(self.digest, self._programs)]).encode())
         return self._texts

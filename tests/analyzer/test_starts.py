@@ -106,3 +106,49 @@ def loss(x, y):
 """
     found = analyze(Texts({"loss.py": source.encode()}), ["loss.py"], Options()).findings
     assert [item.rule for item in found] == ["PF204"]
+
+
+_STANDS_FOR = """
+from torch import nn
+from torch.nn.functional import cross_entropy as ce
+
+loss_fn: nn.Module = nn.CrossEntropyLoss()
+LOSSES = {
+    "ce": nn.CrossEntropyLoss(),
+}
+
+
+class Trainer:
+    rated = nn.CrossEntropyLoss()
+
+    def __init__(self):
+        self.criterion = nn.CrossEntropyLoss()
+
+    def a(self, x, y):
+        return self.rated(x, y)
+
+    def b(self, x, y):
+        return self.criterion(x, y)
+
+
+def c(x, y):
+    return loss_fn(x, y)
+
+
+def d(x, y):
+    return ce(x, y)
+
+
+def e(x, y):
+    return LOSSES["ce"](x, y)
+
+
+def other(x):
+    return x
+"""
+
+
+def test_names_that_stand_for_an_act() -> None:
+    found = _names(_STANDS_FOR)
+    assert {"Trainer.a", "Trainer.b", "c", "d", "e"} <= found
+    assert "other" not in found

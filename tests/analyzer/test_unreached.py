@@ -293,8 +293,13 @@ def test_a_file_by_itself_may_be_a_part_of_something() -> None:
         ("train_old.py", True),
         ("train copy.py", True),
         ("train (1).py", True),
-        ("tools/profile/train.py", True),
-        ("smoke_train.py", True),
+        ("tools/profiling/train.py", True),
+        ("latency_train.py", True),
+        ("user_profile/train.py", False),
+        ("smoke_detection/train.py", False),
+        ("wind_speed/train.py", False),
+        ("train_from_scratch.py", False),
+        ("legacy-model/train.py", False),
         ("test/models/test_net.py", True),
         ("test_net.py", False),
         ("src/train.py", False),
@@ -362,3 +367,49 @@ def test_a_long_chain_of_calls_takes_no_time_with_the_square_of_its_length() -> 
     begin = time.process_time()
     assert Reach(files, files.get, lambda _: [], lambda *_: None).why_not("a.py", ("f0",)) is None
     assert time.process_time() - begin < 10
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "history = train(1, 2, 3)",
+        "import sys\nsys.exit(train(1, 2, 3))",
+        "raise SystemExit(train(1, 2, 3))",
+        "try:\n    train(1, 2, 3)\nfinally:\n    pass",
+        "rank = 0\nif rank == 0:\n    train(1, 2, 3)",
+        "[train(each, 2, 3) for each in range(3)]",
+    ],
+)
+def test_a_script_runs_in_many_ways(call: str) -> None:
+    main = "import pkg.used\n\nif __name__ == '__main__':\n    pkg.used.train()\n"
+    files = {
+        "main.py": main,
+        "pkg/used.py": _NET,
+        "pkg/copy.py": _NET,
+        "second.py": f"from pkg.copy import train\n{call}\n",
+    }
+    assert _severity(files, "train", "pkg/copy.py") is Severity.ERROR
+
+
+def test_what_others_may_call_of_an_installed_package_reaches_its_helpers() -> None:
+    files = {
+        "pyproject.toml": "[project]\nname = 'mylib'\n",
+        "mylib/__init__.py": "",
+        "mylib/fit.py": _NET.replace("def spare", "def _spare")
+        + "\n\ndef fit_model(model, data):\n    _spare(model, data, 1)\n",
+        "examples/run.py": "import mylib.other\n\nif __name__ == '__main__':\n    mylib.other.go()\n",
+        "mylib/other.py": "def go():\n    pass\n",
+    }
+    assert _severity(files, "_spare", "mylib/fit.py") is Severity.ERROR
+
+
+@pytest.mark.parametrize("reads", ["a = missing if x else 1", "a = x or missing", "a = [missing for _ in x]"])
+def test_a_name_that_need_not_be_read_stops_nothing(reads: str) -> None:
+    text = _NET.replace(
+        "def spare(model: nn.Module, loader, optimizer):",
+        f"def spare(model: nn.Module, loader, optimizer, x=0):\n    {reads}",
+    )
+    main = _MAIN.replace("import Net, train", "import Net, spare, train").replace(
+        "    train(", "    spare(model, [], 1)\n    train("
+    )
+    assert _severity({"net.py": text, "main.py": main}) is Severity.ERROR

@@ -96,3 +96,26 @@ def test_a_caller_that_appears_changes_what_is_said_of_what_it_calls() -> None:
     after, store = rules(), Memory()
     assert after == rules()
     assert before != after
+
+
+def test_what_is_installed_for_others_is_asked_again() -> None:
+    """``spare`` is called by nobody of the tree; once the package is installed for others, they may."""
+    spare = (
+        b"import torch\n\ndef spare(model: torch.nn.Module, x, y):\n"
+        b"    return torch.nn.functional.cross_entropy(model(x).softmax(-1), y)\n\ndef used():\n    pass\n"
+    )
+    texts = {
+        "pyproject.toml": b"[tool.black]\n",
+        "mylib/__init__.py": b"",
+        "mylib/fit.py": spare,
+        "run.py": b"from mylib.fit import used\n\nif __name__ == '__main__':\n    used()\n    open('x')\n",
+    }
+    store = Memory()
+
+    def severities() -> set[str]:
+        report = remembered.analyze(Tree(texts), ["mylib/fit.py"], Options(), store)
+        return {item.severity.value for item in report.findings if item.rule == "PF204"}
+
+    assert severities() == {"note"}
+    texts["pyproject.toml"] = b"[project]\nname = 'mylib'\n"
+    assert severities() == {"error"}
