@@ -13,7 +13,7 @@ from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
 from analyzer.rules.modes import Asleep, Timeline, before_loop, chain, over_batches, shared, sleeping
 from analyzer.syntax import ir
-from analyzer.syntax.scope import dotted, walk
+from analyzer.syntax.scope import dotted, of_type, walk
 
 _ANYTHING = re.compile(rb"")
 
@@ -75,6 +75,8 @@ class StuckEvalMode(Rule):
         for case in sleeping(timeline):
             if case.switch is None or not case.is_later or _is_put_back(program, case.switch.site):
                 continue
+            if _is_left_again(program, case.switch):
+                continue
             again = [each for each in timeline.modes if shared(each, case.forward) and each.is_eval == "no"]
             if any(
                 _asks_mode(program, each)
@@ -106,6 +108,8 @@ def _parts_left(timeline: Timeline, report: Report) -> None:
     for switch in timeline.modes:
         part = switch.module
         if part is None or switch.is_eval != "yes" or not switch.loops or _is_put_back(program, switch.site):
+            continue
+        if _is_left_again(program, switch):
             continue
         epochs = switch.loops[:1]
         inside = [each for each in timeline.modes if shared(each, switch)]
@@ -246,6 +250,21 @@ def _asks_whether_there(program: Program, switch: Mode) -> bool:
         test = test.args[0].value
     name = dotted(call.callee.value)
     return name is not None and isinstance(test, (ir.Name, ir.Attribute)) and dotted(test) == name
+
+
+def _is_left_again(program: Program, switch: Mode) -> bool:
+    """Whether a context of the program's own switches the mode where it is entered, and puts it back where it is left:
+    ``with eval_mode(agent):``, whose ``__exit__`` calls ``train(state)``."""
+    for site in (switch.site, *switch.calls):
+        function, unit = program.function_around(site), program.unit(site.path)
+        if function is None or function.name != "__enter__":
+            continue
+        classes = (each for each in of_type(unit, ir.ClassDef) if function in each.body)
+        exits = [each for cls in classes for each in cls.body if getattr(each, "name", "") == "__exit__"]
+        parts = walk((*(part for each in exits if isinstance(each, ir.FunctionDef) for part in each.body),), True)
+        if any(isinstance(part, ir.Attribute) and part.attr in {"train", "training"} for part in parts):
+            return True
+    return False
 
 
 def _is_put_back(program: Program, site: Site) -> bool:
