@@ -156,8 +156,8 @@ def _report(
 
 def _is_sure(program: Program, why: Distributed | DeviceChosen | None, pairs: list[tuple[Read, Restored]]) -> bool:
     """Whether it costs something where the program runs: every rank reads on the way to a wrapped model. What is read
-    by one process is mostly read where it was saved: of 18 findings that it will fail elsewhere, two strict readers
-    confirmed half."""
+    by one process is mostly read where it was saved: of 19 findings that it will fail elsewhere, two strict readers
+    confirmed 8."""
     if not isinstance(why, Distributed) or (_is_foreign(program) and _resumes(program, pairs)):
         return False
     several = loading(program).distributed
