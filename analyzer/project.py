@@ -194,6 +194,11 @@ def _words_on_import_lines(source: bytes) -> set[bytes]:
     return {word for line in lines if _IMPORT_LINE.match(line) for word in _WORD.findall(line)}
 
 
+def is_imported(source: bytes, name: bytes) -> bool:
+    """Whether a word stands on a line that imports something."""
+    return name in _words_on_import_lines(source)
+
+
 def resolve(paths: Collection[str], module: str, from_path: str, level: int) -> str | None:
     """See `Project.resolve`."""
     parts = [part for part in module.split(".") if part]

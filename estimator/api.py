@@ -13,6 +13,7 @@ from analyzer.findings import Finding
 from estimator.impact import Impact, Impacts
 from estimator.report import Estimate, Interval, Verdict
 from estimator.runconfig import RunConfig
+from estimator.verdict import is_hardly_enough
 
 if TYPE_CHECKING:
     from estimator.launches import Found
@@ -34,6 +35,7 @@ __all__ = [
     "impact_finding",
     "instance_rows",
     "inventory",
+    "is_hardly_enough",
     "launches",
     "manifest",
     "model_rows",

@@ -16,13 +16,14 @@ from estimator.memory.interval import Computed, compute, outlook
 from estimator.memory.timeline import timeline
 from estimator.models.choose import ModelChoice, choose_model
 from estimator.models.facts import ModelFacts
+from estimator.models.known import taken_for
 from estimator.report import Estimate, InputLine, Interval, Largest, ModelAnswer, TargetAnswer, Verdict
 from estimator.room import reason, roomy_bytes
 from estimator.runconfig import NOT_GIVEN, NOT_SAID, UNSET, RunConfig
 from estimator.sourced import Origin, Sourced, Unknown
 from estimator.split import per_gpu
 from estimator.units import GIB, MAX_MEMORY
-from estimator.verdict import least_favourable, overall, verdict_for
+from estimator.verdict import is_hardly_enough, least_favourable, overall, verdict_for
 
 _MAX_BYTES = MAX_MEMORY
 READABLE = {
@@ -57,7 +58,9 @@ def estimate(run: RunConfig, *, with_suggestions: bool = True) -> Estimate:
     cards = targets(run)
     model = choose_model(run)
     computed = computed_peak(run, model, cards)
-    reasons = tuple(item for item in (model.reason, *_target_reasons(run, cards, computed)) if item)
+    reasons = tuple(
+        item for item in (model.reason, _other_owner(model), *_target_reasons(run, cards, computed)) if item
+    )
     least = least_bytes(run, model, cards) if computed is None else None
     if least is not None:
         reasons = (
@@ -198,12 +201,18 @@ def _cramped(
     return ()
 
 
+def _other_owner(model: ModelChoice) -> str:
+    """That a listed model of another owner was taken for what the run names."""
+    listed = taken_for(model.id) if model.id is not None and model.params is not None else None
+    return f"{model.id} is not listed: taken for {listed}, of the same name" if listed is not None else ""
+
+
 def _hardly(computed: Computed | None, answers: tuple[TargetAnswer, ...]) -> tuple[str, ...]:
-    """Cards that even the low end of the interval is too large for: only a floor may block, but nobody should hope."""
+    """The cards that are most likely too small."""
     names = [
         answer.name
         for answer in answers
-        if computed and answer.verdict == "borderline" and computed.occupied.low > (answer.usable_bytes or 0)
+        if computed and answer.verdict == "borderline" and is_hardly_enough(computed.occupied.low, answer.usable_bytes)
     ]
     text = "most likely too large for {}: all that is plausible is above it, and only the floor is not"
     return (text.format(" and ".join(dict.fromkeys(names))),) if names else ()

@@ -19,6 +19,12 @@ def verdict_for(peak: Interval | None, usable_bytes: int | None, roomy_bytes: in
     return "fits" if max(peak.high, roomy_bytes) <= usable_bytes else "borderline"
 
 
+def is_hardly_enough(low: float, usable: float | None) -> bool:
+    """Whether a card that the floor leaves open is most likely too small: even the low end is above what it has. Only a
+    floor may block, but nobody should hope. Both in one unit."""
+    return usable is not None and low > usable
+
+
 def overall(verdicts: Collection[Verdict]) -> Verdict:
     """One verdict for several readings, of a card or of a launch, of which nobody knows the right one.
 

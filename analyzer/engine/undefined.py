@@ -1,16 +1,20 @@
 """Whether a function stops at a name that nothing defines: what it holds is true of its text, and never happens.
 
 Only names that are read whenever a place is reached count: in the statements and tests of the blocks around it. A star
-import, ``exec`` and their kind may define anything, and so may a notebook's magics.
+import, ``exec`` and their kind may define anything, and so may a notebook's magics. A name may also stand where no
+statement binds it: a type parameter (``def f[T]``), an alias (``type T = …``), or what a file puts into the module of
+another one, or among the names that are always there (``builtins.log = …``).
 """
 
 from __future__ import annotations
 
 import builtins
+import re
 from collections.abc import Iterator
 
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Site, Trace, start
+from analyzer.project import is_imported
 from analyzer.syntax import ir
 from analyzer.syntax.remembered import remembered
 from analyzer.syntax.scope import every, of_type, target_names, walk
@@ -29,6 +33,8 @@ def why_undefined(program: Program, site: Site) -> Trace | None:
     if found is None or not program.project.is_linked(site.path):
         return None
     at, name = found
+    if _is_type(program.project.read(site.path) or b"", name) or _is_put(program, site.path, name):
+        return None
     return start(at, f"nothing defines `{name}`: the function stops here")
 
 
@@ -49,6 +55,27 @@ def _undefined(program: Program, site: Site) -> tuple[Site, str] | None:
         if isinstance(node, ir.Name) and node.id not in known and id(node) not in perhaps:
             return Site(site.path, node.at), node.id
     return None
+
+
+def _is_type(source: bytes, name: str) -> bool:
+    """Whether a file has a type parameter of this name, or a ``type`` statement."""
+    word = re.escape(name.encode())
+    parameter = rb"^[ \t]*(?:(?:async[ \t]+)?def|class|type)[ \t]+\w+[ \t]*\[[^\]]{0,400}?\b%s\b" % word
+    return re.search(rb"%s|^[ \t]*type[ \t]+%s\b" % (parameter, word), source, re.MULTILINE) is not None
+
+
+def _is_put(program: Program, path: str, name: str) -> bool:
+    """Whether a file of the tree sets an attribute of this name of a module: it may be the one of `path`."""
+    project, word = program.project, re.escape(name.encode())
+    put = re.compile(
+        rb"(?<![\w.])([A-Za-z_]\w*)(?:\.\w+)*\.%s[ \t]*(?::[^=\n]{0,200})?=(?!=)"
+        rb"|\bsetattr\([ \t]*(\w+)[\w.]{0,200},[ \t]*[\"']%s[\"']" % (word, word)
+    )
+    for other in (path, *project.naming(name, path)):
+        heads = [match[1] or match[2] for match in put.finditer(project.read(other) or b"")]
+        if any(is_imported(project.read(other) or b"", head) for head in heads):
+            return True
+    return False
 
 
 def _functions_around(unit: ir.Unit, at: int) -> list[ir.FunctionDef]:

@@ -5,11 +5,9 @@ Asked of the IR, so that a file which ends without a finding is never parsed int
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Site
-from analyzer.syntax import ir
+from analyzer.syntax import ir, scope
 from analyzer.syntax.scope import node_at, walk
 
 
@@ -50,17 +48,11 @@ def spelled(node: ir.Expr) -> str:
     return " ".join(parts)
 
 
-def asked_around(program: Program, site: Site) -> Iterator[ir.Expr]:
+def asked_around(program: Program, site: Site) -> list[ir.Expr]:
     """The conditions that a place stands under by its text, also those whose answer was known where it was interpreted
     (``save(rank=0)``), and those that leave its function before it."""
     function, unit = program.function_around(site), program.unit(site.path)
-    body = function.body if function is not None else unit.body if unit is not None else ()
-    for node in walk(body, False):
-        if isinstance(node, ir.If):
-            is_around = any(getattr(each, "at", None) == site.at for each in walk((*node.body, *node.orelse), True))
-            leaves = node.at < site.at and any(isinstance(each, ir.Return) for each in walk(node.body, False))
-            if is_around or leaves:
-                yield node.test
+    return scope.asked_around(function.body if function is not None else unit.body if unit is not None else (), site.at)
 
 
 def words(program: Program) -> Words:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from operator import attrgetter
 from typing import Any, TypeVar
@@ -158,6 +158,44 @@ def walk(body: tuple[object, ...], into_functions: bool) -> Iterator[object]:
         yield node
         if parts is not _nothing and (into_functions or kind not in _INNER):
             work.extend(parts(node))
+
+
+def asked_around(body: ir.Block, at: int) -> list[ir.Expr]:
+    """The tests of the conditions that a node of a body stands under, and of those before it that may leave the body by
+    a ``return``; conditions of functions in it aside. One walk: a chain of a thousand ``elif`` is a thousand deep."""
+    asked: list[ir.If] = []
+    around: dict[int, ir.If | None] = {}
+    """By condition, the one that it stands under, and the one under whose answer "yes" it does."""
+    under: dict[int, ir.If | None] = {}
+    holding: set[int] = set()
+    leaving: set[int] = set()
+    work: list[tuple[Any, ir.If | None, ir.If | None, bool]] = [(body, None, None, False)]
+    while work:
+        node, outer, yes, is_inner = work.pop()
+        kind = type(node)
+        if kind is tuple:
+            work.extend((each, outer, yes, is_inner) for each in node)
+            continue
+        if kind not in _PARTS:
+            continue
+        if getattr(node, "at", None) == at:
+            _mark(outer, around, holding)
+        if kind is ir.If and not is_inner:
+            asked.append(node)
+            around[id(node)], under[id(node)] = outer, yes
+            work += [(node.test, outer, yes, False), (node.body, node, node, False), (node.orelse, node, yes, False)]
+            continue
+        if kind is ir.Return and not is_inner:
+            _mark(yes, under, leaving)
+        work.append((_PARTS[kind](node), outer, yes, is_inner or kind in _INNER))
+    return [node.test for node in asked if id(node) in holding or (id(node) in leaving and node.at < at)]
+
+
+def _mark(node: ir.If | None, outwards: Mapping[int, ir.If | None], marked: set[int]) -> None:
+    """Mark a condition and those around it, up to one that is."""
+    while node is not None and id(node) not in marked:
+        marked.add(id(node))
+        node = outwards[id(node)]
 
 
 @remembered(maxsize=32)

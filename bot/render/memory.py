@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bot.render.markdown import Links, code, escape, fold, table
-from estimator.api import Impact, Verdict
+from estimator.api import Impact, Verdict, is_hardly_enough
 
 Estimate = Mapping[str, Any]
 MAX_ROWS = 30
@@ -120,7 +120,7 @@ def _floor(estimate: Estimate) -> str:
 
 def _verdict(verdict: Verdict, estimate: Estimate) -> str:
     peak, sizes = estimate.get("peak_gib"), _sizes(estimate)
-    if verdict == "borderline" and peak and sizes and peak["low"] > sizes[-1][0]:
+    if verdict == "borderline" and peak and sizes and is_hardly_enough(peak["low"], sizes[-1][0]):
         return "borderline: most likely too large"
     meaning = {
         "fits": "fits",

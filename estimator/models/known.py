@@ -32,6 +32,14 @@ def find_model(name: str) -> ModelFacts | None:
     return replace(facts, stored_as=_storage_of(key) or facts.stored_as)
 
 
+def taken_for(name: str) -> str | None:
+    """The listed id that a name of another owner was read as (``meta-lama/Llama-2-7b-hf``); None where its owner is the
+    listed one, or none is named. Whoever writes an id may mean a copy, or may have misspelt it."""
+    row = row_of(name)
+    owner = name.strip().rstrip("/").lower().rpartition("/")[0]
+    return row["hf_id"] if row is not None and owner and row["hf_id"].lower().rpartition("/")[0] != owner else None
+
+
 _UNITS = 16  # that sharding gathers a traced network in: nothing says how somebody wraps it
 
 

@@ -15,7 +15,9 @@ _KIN = 6.0
 
 def decoders_near(params: int, limit: int = 8, publisher: str = "") -> list[ModelFacts]:
     """Dense public decoders closest in size, scaled to `params`: what a model of that size plausibly looks like. First
-    those of the same publisher, whose models share vocabulary and proportions."""
+    those of the same publisher, whose models share vocabulary and proportions. Of no parameters there is none."""
+    if params <= 0:
+        return []
 
     def strangeness(facts: ModelFacts) -> tuple[bool, float]:
         ratio = max(facts.params / params, params / facts.params)

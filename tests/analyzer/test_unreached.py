@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 
 import pytest
@@ -68,7 +69,7 @@ def _found(files: dict[str, str], path: str = "net.py") -> dict[str, Finding]:
     found = {}
     for item in analyze(Texts(texts), [path]).findings:
         around = next(line for line in reversed(lines[: item.line]) if line.startswith(("def ", "class ")))
-        found[around.split()[1].partition("(")[0].strip(":")] = item
+        found[re.split(r"\W", around.split()[1])[0]] = item
     return found
 
 
@@ -278,6 +279,33 @@ def test_a_function_that_stops_at_a_name_that_nothing_defines() -> None:
 def test_names_that_may_be_there(text: str) -> None:
     """Imported, global, assigned, a parameter, under a condition, asked for, never read."""
     assert _severity({"net.py": text, "main.py": _MAIN}, "train") is Severity.ERROR
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        _STOPS.replace("def train(", "def train[settings: object](").replace("settings.log", "settings"),
+        _STOPS.replace("def train(", "class Box[settings]:\n    pass\n\n\ndef train("),
+        _STOPS.replace("def train(", "type settings = int\n\n\ndef train("),
+        _STOPS + "\n\nimport builtins\nbuiltins.settings = 1\n",
+    ],
+)
+def test_names_of_types_and_those_that_are_always_there(text: str) -> None:
+    assert _severity({"net.py": text, "main.py": _MAIN}, "train") is Severity.ERROR
+
+
+@pytest.mark.parametrize(
+    ("more", "severity"),
+    [
+        ("import net\nnet.settings = 1\n", Severity.ERROR),
+        ("import pkg.net\npkg.net.settings: int = 1\n", Severity.ERROR),
+        ("import net as n\nsetattr(n, 'settings', 1)\n", Severity.ERROR),
+        ("import net\nif net.settings == 1:\n    pass\n", Severity.NOTE),
+        ("import net\n\n\nclass A:\n    def __init__(self):\n        self.settings = 1\n", Severity.NOTE),
+    ],
+)
+def test_what_another_file_puts_into_a_module(more: str, severity: Severity) -> None:
+    assert _severity({"net.py": _STOPS, "main.py": _MAIN, "more.py": more}, "train") is severity
 
 
 def test_a_file_by_itself_may_be_a_part_of_something() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from estimator.api import estimate_words
 from estimator.models.known import find_model, nearest_models
-from estimator.models.resembling import decoders_near
+from estimator.models.resembling import decoders_near, transformers_near
 from estimator.tables import rows
 
 
@@ -121,3 +121,25 @@ def test_every_token_passes_the_shared_experts_too() -> None:
     facts = find_model("deepseek-ai/DeepSeek-V2-Lite")
     assert facts is not None
     assert facts.active_ffn == pytest.approx((26 * (6 + 2) * 1408 + 10944) / 27)
+
+
+def test_no_decoder_has_no_parameters() -> None:
+    assert decoders_near(0) == []
+    assert transformers_near(0) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "listed"),
+    [
+        ("meta-lama/Llama-2-7b-hf", "meta-llama/Llama-2-7b-hf"),
+        ("someone/Llama-2-7b-chat", "meta-llama/Llama-2-7b-chat-hf"),
+        ("meta-llama/Llama-2-7b-hf", None),
+        ("meta-llama/Llama-2-7b-chat-hf", None),
+        ("Llama-2-7b-hf", None),
+        ("nobody/nothing-like-it", None),
+    ],
+)
+def test_a_model_of_another_owner_is_said_to_be_taken_for_the_listed_one(name: str, listed: str | None) -> None:
+    answer = estimate_words(["A100-80GB", "--method", "lora", "--micro-batch", "1", "--model", name])
+    said = [reason for reason in answer.reasons if "taken for" in reason]
+    assert said == ([f"{name} is not listed: taken for {listed}, of the same name"] if listed else [])
