@@ -13,6 +13,7 @@ an import means, not which files there are; the files that hold a name next to `
 | ``imports PATH OTHER`` | whether one file imports another |
 | ``unreached PATH NAMES…`` | why nothing reaches a definition, or null |
 | ``linked PATH`` | whether a file imports another one of a program's tree, or is imported |
+| ``left off NAME`` | whether the texts of the tree turn a setting off, and none turns it on |
 | ``single`` | whether the tree has one Python file |
 | ``shown PATH`` | whether findings in a file are wanted |
 """
@@ -135,6 +136,7 @@ _QUESTIONS: dict[str, Any] = {
     "importers": lambda project, _, word, path: project.importers(word, path),
     "imports": lambda project, _, path, other: project.imports(path, other),
     "unreached": lambda project, _, path, *names: project.unreached(path, names),
+    "left off": lambda project, _, name: project.is_left_off(name),
     "linked": lambda project, _, path: project.is_linked(path),
     "single": lambda project, _: project.is_single,
     "shown": lambda _, shown, path: path in shown,

@@ -16,6 +16,7 @@ from analyzer.engine.aside import why_aside
 from analyzer.engine.missing import missing_import
 from analyzer.engine.program import BUDGET, Program
 from analyzer.engine.sources import Renumbered, Sources
+from analyzer.engine.stopped import why_stopped
 from analyzer.engine.trace import Site, Trace, start
 from analyzer.engine.undefined import why_undefined
 from analyzer.engine.unreached import why_unreached
@@ -307,6 +308,7 @@ def _why_harmless(program: Program, draft: Draft) -> Trace | None:
         return None
     why = why_aside(draft.site) or why_undefined(program, draft.site)
     sites = dict.fromkeys([draft.site, *(step.site for step in draft.evidence)])
+    why = why or why_stopped(program, [draft.site])
     return why or next((found for site in sites if (found := why_unreached(program, site))), None)
 
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from analyzer.api import Files
 from analyzer.journal import Journal
 from analyzer.reach import Reach
+from analyzer.settings import Settings
 
 _IMPORT = re.compile(
     rb"^[ \t]*(?:from[ \t]+(?P<dots>\.*)[ \t]*(?P<module>[\w.]*)[ \t]+import[ \t]*(?P<names>\([^)]*\)|[^\n#;]*)"
@@ -41,6 +42,7 @@ class Project:
         self._resolved: dict[tuple[str, str, int], str | None] = {}
         self._changed: str | None = None
         self._reach: Reach | None = None
+        self._settings: Settings | None = None
 
     def with_changed(self, files: Files, path: str) -> Project:
         """The same tree with another text of one file: what is known of the others stays known."""
@@ -49,7 +51,7 @@ class Project:
         changed._paths, changed._python, changed._num_words = self._paths, self._python, 0
         changed._by_word, changed._others = dict(self._by_word), self._others | {path}
         changed._on_import_lines, changed._resolved = self._on_import_lines, self._resolved
-        changed._reach = None
+        changed._reach, changed._settings = None, self._settings
         return changed
 
     def make_room(self) -> None:
@@ -159,6 +161,14 @@ class Project:
     def is_linked(self, path: str) -> bool:
         """Whether a file imports another one of a tree that shows a program, or is imported. Asked as `unreached`."""
         found = self.journal.answers["linked", path] = self._in_rough.is_linked(path)
+        return found
+
+    def is_left_off(self, name: str) -> bool:
+        """Whether the texts of the tree turn a setting off, and none turns it on (`analyzer.settings`). Asked of the
+        tree as it is, whatever is tried on one file."""
+        if self._settings is None:
+            self._settings = Settings(self._paths, self.files.read)
+        found = self.journal.answers["left off", name] = self._settings.is_left_off(name)
         return found
 
     @property

@@ -2,7 +2,8 @@
 
 What is said of such code is true of its text, and harms nobody as the project is run. Only a tree that shows a program
 (a ``__main__`` guard, a notebook, a script's body) shows who is called; what is installed for others is called by them,
-and where names are looked up by strings that are made when the program runs, any name may be meant.
+and where names are looked up by strings that are made when the program runs, any name may be meant that some text or
+configuration of the tree holds, or may be put together of.
 
 The question is answered from words, not from calls: a definition is reached where code that is reached itself holds its
 name as a word, whatever it means there. That errs to the side of what is used.
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
@@ -85,6 +87,12 @@ _SERVED = re.compile(
     re.MULTILINE,
 )
 """Files that a tool calls by their names, or by the names in them."""
+_NAME = re.compile(rb"[A-Za-z_]\w*")
+_DEFINED_ANYWHERE = re.compile(rb"\b(?:def|class)[ \t]+(\w+)")
+_PIECES = re.compile(rb"(?<=_)(?=[A-Za-z0-9])|(?<=[a-z0-9])(?=_)|(?<=[a-z0-9])(?=[A-Z])")
+"""Where a name that is put together may be cut."""
+_CONFIGURES = (".yaml", ".yml", ".json", ".toml", ".cfg", ".ini", ".sh", ".md", ".txt", ".gin", ".jsonnet")
+_LONGEST = 256 * 1024
 _RUN = re.compile(rb"%run[ \t]+(?:-\w[ \t]+)*[\"']?([\w./-]+)")
 _INSTALLS = re.compile(rb"^\[(?:project|tool\.poetry|build-system)\]", re.MULTILINE)
 
@@ -239,6 +247,8 @@ class Reach:
         self._dead: dict[str, set[tuple[bytes, ...]]] | None = None
         self._alone: set[str] = set()
         self._linked: set[str] = set()
+        self._texts: dict[str, bytes] = {}
+        """Of a tree that looks names up: a name may be put together."""
 
     def why_not(self, path: str, names: tuple[str, ...]) -> str | None:
         """Why nothing reaches a definition (`NO_CALL`, `NO_IMPORT`); None where something may."""
@@ -250,7 +260,9 @@ class Reach:
         dead = self._unreached()
         if path in self._alone:
             return NO_IMPORT
-        return NO_CALL if wanted in dead.get(path, ()) or wanted[:1] in dead.get(path, ()) else None
+        if wanted not in dead.get(path, ()) and wanted[:1] not in dead.get(path, ()):
+            return None
+        return None if self._texts and self._may_be_put_together(wanted[0]) else NO_CALL
 
     def is_linked(self, path: str) -> bool:
         """Whether a file imports another one of a tree that shows a program, or is imported."""
@@ -357,9 +369,32 @@ class Reach:
             theirs = (each for each in self._outline(path).definitions if not each.name.startswith(b"_"))
             live.open(theirs)  # others call it
         if by_name:
-            live.open(definition for path in texts for definition in self._outline(path).definitions)
+            self._texts = texts
+            spoken = self._spoken(texts)
+            everything = (definition for path in texts for definition in self._outline(path).definitions)
+            live.open(definition for definition in everything if definition.name in spoken)
         live.spread()
         return {path: live.dead(self._outline(path)) for path in mine if path in self._linked}
+
+    def _spoken(self, texts: dict[str, bytes]) -> set[bytes]:
+        """The words that stand somewhere besides a definition of them: in code, in a string, in a configuration."""
+        named: Counter[bytes] = Counter()
+        for source in texts.values():
+            named.update(_NAME.findall(source))
+            named.subtract(_DEFINED_ANYWHERE.findall(source))
+        found = {word for word, number in named.items() if number > 0}
+        for path in self._paths:
+            if path.endswith(_CONFIGURES):
+                found |= set(_NAME.findall((self._read(path) or b"")[:_LONGEST]))
+        return found
+
+    def _may_be_put_together(self, name: bytes) -> bool:
+        """Whether a text holds a beginning or an end of a name beside a quote or a brace: ``f"{kind}Trainer"``,
+        ``"build_" + kind``."""
+        ends = [match.start() for match in _PIECES.finditer(name)]
+        pieces = [name[:at] + mark for at in ends for mark in (b"{", b'"', b"'", b"%")]
+        pieces += [mark + name[at:] for at in ends for mark in (b"}", b'"', b"'", b"%s")]
+        return any(piece in source for source in self._texts.values() for piece in pieces)
 
     def _leads(self, path: str, source: bytes) -> set[str]:
         """The files that a file imports; where an import leads nowhere, those that it may mean."""

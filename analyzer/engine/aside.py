@@ -1,4 +1,5 @@
-"""Whether a file is kept aside, by its name: for reference (``archive/``, ``train_old.py``), to measure speed, to test.
+"""Whether a file is kept aside, by its name: for reference (``archive/``, ``templates/``, ``train_old.py``), to measure
+speed, to test.
 
 What is said of such a file is true of its text. Nobody trains with it, or keeps what it trains. A name proves nothing,
 so it only makes a note of an error or a warning.
@@ -12,7 +13,7 @@ from analyzer.engine.trace import Site, Trace, start
 
 _KEPT = re.compile(
     r"(?:^|[/_\-. ])(?:archived?|archives|deprecated|obsolete|backups?|bak|attic|graveyard|unused|trash|old)"
-    r"(?=[/_\-. ])|(?: copy(?: \d+)?| ?\(\d+\))\.(?:py|ipynb)$",
+    r"(?=[/_\-. ])|(?:^|/)templates/|(?: copy(?: \d+)?| ?\(\d+\))\.(?:py|ipynb)$",
     re.IGNORECASE,
 )
 _MEASURES = re.compile(

@@ -214,3 +214,11 @@ class CallSeen(Event):
     receiver: Value | None = None
     held: Mapping[ObjectId, tuple[tuple[str, Value], ...]] = field(default_factory=dict, compare=False)
     has_more: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Misfit(Event):
+    """A call gives a function of the tree an argument by a name that none of its parameters has: it stops there."""
+
+    name: str
+    to: str

@@ -10,7 +10,7 @@ from analyzer.engine.binding import Binding
 from analyzer.engine.built import MODULES, note_maker
 from analyzer.engine.commands import from_words
 from analyzer.engine.devices import are_synthetic
-from analyzer.engine.events import Escape
+from analyzer.engine.events import Escape, Misfit
 from analyzer.engine.hooks import argument
 from analyzer.engine.machine import MAX_DEPTH, Args, Frame, OutOfBudget
 from analyzer.engine.state import FALSE, GRAD_OFF, State, merge
@@ -59,6 +59,8 @@ class Functions(Binding):
         active = sum(1 for frame in self.frames if frame.node is func.node)
         if len(self.frames) >= MAX_DEPTH or active > 1:
             return self.call_unseen(Unknown("calls nest too deeply"), args, at, state, "calls nest too deeply")
+        if args.keyword_nodes and not func.wrappers and (name := misfit(func.node, args)) is not None:
+            self.emit(Misfit, at, None, name=name, to=getattr(func.node, "name", ""))
         calls, self.calls = self.calls, (*self.calls, self.site(at))
         scope = self.new_scope((*key, active), func.scope)
         frame = frame_for(func, scope)
@@ -218,6 +220,14 @@ class Functions(Binding):
         else:
             self.returned(result, func.node.at, state)
         self.frames.pop()
+
+
+def misfit(node: ir.FunctionDef | ir.Lambda, args: Args) -> str | None:
+    """An argument whose name the text of a call gives and no parameter has."""
+    names = {param.name for param in node.params}
+    if any(param.kind == "**" for param in node.params):
+        return None
+    return next((name for name in args.keyword_nodes if name not in names), None)
 
 
 def frame_for(func: Func, scope: ObjectId) -> Frame:

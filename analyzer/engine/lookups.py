@@ -130,12 +130,14 @@ class Lookups(Uses):
     def object_attribute(self, ref: Ref, attr: str, at: int, state: State) -> Value:
         held = state.get((ref.obj, attr))
         if held is not None:
-            return held
+            return option(held) if isinstance(held, Const) and self.is_set_by_name(ref, state) else held
         obj = self.obj(ref)
         if obj.cls is not None:
             found = self.class_attribute(obj.cls, attr, state)
-            if obj.born == "argument" and isinstance(found, Const) and not self.wanted:
-                return option(found)  # the default of a field that an unseen caller may set
+            if isinstance(found, Const) and (
+                (obj.born == "argument" and not self.wanted) or self.is_set_by_name(ref, state)
+            ):
+                return option(found)  # the default of a field that an unseen caller, or a loop over names, may set
             if found is not None:
                 return self.bound(found, ref, at, state)
         if obj.kind == "Accelerator" and attr == "sync_gradients":
@@ -148,6 +150,11 @@ class Lookups(Uses):
             return Scalar("bool") if is_eval is None else const(not is_eval)
         by_use = self.unset(ref, attr, at, state)
         return by_use or Method(ref, attr, trace=ref.trace)
+
+    def is_set_by_name(self, ref: Ref, state: State) -> bool:
+        """Whether an object that is no module gets attributes under names that are not known: ``for name, value in
+        vars(args).items(): setattr(config, name, value)``."""
+        return not self.wanted and self.obj(ref).kind != "Module" and state.get((ref.obj, "some attribute")) is not None
 
     def bound(self, found: Value, ref: Ref, at: int, state: State) -> Value:
         """A class attribute seen through an instance: functions become methods, properties are called."""

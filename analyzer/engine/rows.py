@@ -174,6 +174,8 @@ class Rows(Effects):
         obj = self.obj(ref)
         given = args.at(0, "params")
         modules, is_complete = self.modules_in(given, state) if given is not None else (obj.modules, False)
+        if given is not None and any(isinstance(case, Ref) and self.obj(case).kind == "Module" for case in given.cases):
+            is_complete = False  # an annotation says so; a module itself is no group of parameters
         if given is not None and not modules and self.is_of_tensors(given, state):
             obj.born = "tensors"
         parts = self.with_parts(modules, state)

@@ -15,6 +15,7 @@ from analyzer.syntax.scope import dotted, of_type, walk
 
 _BACKWARD = re.compile(rb"backward|autograd\.grad")
 LOSS_DATA = re.compile(rb"loss\w*\.data(?:\.cpu\(\)(?:\.numpy\(\))?)?\[0\]")
+_BY_NAME = re.compile(rb"getattr\([^()]*\)\s*\(|getattr\(self,\s*(?![\"'\s])")
 _OFF = re.compile(r"no_grad|inference_mode")
 
 
@@ -41,7 +42,23 @@ def is_never_named(program: Program, calls: Sequence[Site]) -> bool:
     if name.startswith("__"):  # said by no caller, who makes an instance
         name = program.class_around(entry) or name
     spoken = re.findall(rb"\b%s\b" % re.escape(name.encode()), program.project.read(entry.path) or b"")
-    return len(spoken) < 2 and not any(program.project.naming(name, entry.path))
+    if len(spoken) < 2 and not any(program.project.naming(name, entry.path)):
+        return True
+    return name == node.name and bool(program.class_around(entry)) and _is_never_asked_for(program, name, entry.path)
+
+
+def _is_never_asked_for(program: Program, name: str, path: str) -> bool:
+    """Whether nothing in the tree calls a method by its name, or hands it on, however often the name stands for
+    something else: ``trainer.val(loader)``, not ``meter.val``. Names that are made when the program runs may be any."""
+    files = [path, *program.project.naming(name, path)]
+    if any(True for _ in program.project.naming("getattr", "", _BY_NAME)):
+        return False
+    asked = re.compile(rb"\.\s*%s\b(?P<call>\s*\()?" % re.escape(name.encode()))
+    field = re.compile(rb"\.\s*%s\s*=[^=]" % re.escape(name.encode()))
+    sources = [program.project.read(each) or b"" for each in files]
+    if any(match["call"] for source in sources for match in asked.finditer(source)):
+        return False
+    return not any(map(asked.search, sources)) or any(map(field.search, sources))
 
 
 def is_of_unused_class(program: Program, site: Site) -> bool:

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from analyzer.engine.events import Forward, Loop
+from collections.abc import Iterator
+from typing import TypeGuard
+
+from analyzer.engine.events import Backward, Forward, Loop
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Site
+from analyzer.engine.values import Const
+from analyzer.engine.words import words
 from analyzer.syntax import ir
-from analyzer.syntax.scope import dotted, of_type
+from analyzer.syntax.scope import dotted, of_type, target_names, walk
 
 _HANDFUL = 32
 """Passes that nobody waits for, and whose graphs fit where those of training do."""
+_SOON = 64
+"""Batches after which a loop that looks at some of the data leaves off."""
+_LINEAR = frozenset({"torch.nn.Linear", "torch.nn.LazyLinear"})
 
 
 def is_looked_at(site: Site, nest: tuple[Loop, ...]) -> bool:
@@ -42,16 +50,98 @@ def _before(value: ir.Expr) -> ir.Expr | None:
 
 
 def is_handful(program: Program, nest: tuple[Loop, ...]) -> bool:
-    """Whether all loops around count to numbers that are written down, to a handful of passes in all: a few samples to
-    look at."""
+    """Whether all loops around that do not train count to numbers that are written down, to a handful of passes in all:
+    a few samples to look at."""
     passes = 1
-    for loop in nest:
+    for depth, loop in enumerate(nest, 1):
+        if depth < len(nest) and any(program.within(Backward, nest[:depth])):
+            continue
         statement = program.statement_of(loop) if loop.kind == "range" else None
-        count = _counted(statement.iter) if statement is not None else None
+        count = (_counted(statement.iter) or _bound(loop)) if statement is not None else None
         if count is None:
             return False
         passes *= count
     return passes <= _HANDFUL
+
+
+def _bound(loop: Loop) -> int | None:
+    """As many as a variable says that has one value: ``classes = 10``, ``range(classes)``."""
+    cases = loop.bound.cases if loop.bound is not None else ()
+    known = [case.value for case in cases if isinstance(case, Const) and isinstance(case.value, int)]
+    return max(known) if known and len(known) == len(cases) else None
+
+
+def breaks_off(program: Program, nest: tuple[Loop, ...]) -> bool:
+    """Whether the loop over the batches leaves off after a handful of them, by a number that is written down:
+    ``if i == 50: break``."""
+    statement = program.statement_of(nest[-1])
+    tests = (node.test for node in (statement.body if statement is not None else ()) if _leaves(node))
+    return any(_is_reached_soon(test) for test in tests)
+
+
+def _leaves(node: ir.Stmt) -> TypeGuard[ir.If]:
+    last = node.body[-1] if isinstance(node, ir.If) and node.body else None
+    return isinstance(last, ir.Jump) and last.kind == "break"
+
+
+def _is_reached_soon(test: ir.Expr) -> bool:
+    """``i == 50``, ``i >= 50``."""
+    if not isinstance(test, ir.Operation) or test.op not in {"==", ">", ">="}:
+        return False
+    bound = test.right.value if isinstance(test.right, ir.Constant) else None
+    return isinstance(test.left, ir.Name) and isinstance(bound, int) and bound <= _SOON
+
+
+def is_on_call(program: Program, forward: Forward, nest: tuple[Loop, ...]) -> bool:
+    """Whether somebody types what goes in (``while True: text = input()``), or it is one item after the other of a list
+    that is no data, or of one batch: ``images = next(iter(loader))``."""
+    loop = words(program).node(nest[-1].site)
+    parts = tuple(walk(loop.body, False)) if isinstance(loop, (ir.For, ir.While)) else ()
+    if any(isinstance(part, ir.Call) and dotted(part.callee) in {"input", "raw_input"} for part in parts):
+        return True
+    if nest[-1].kind == "range" and nest[-1].runs_over == "container" and not forward.on_batch:
+        return True
+    over = loop.iter if isinstance(loop, ir.For) else None
+    return over is not None and bool(_taken_once(program, nest[-1].site) & set(_named(over)))
+
+
+def _taken_once(program: Program, site: Site) -> set[str]:
+    """The names that a function, or the body of a file, gives the next batch of something."""
+    function, unit = program.function_around(site), program.unit(site.path)
+    body = function.body if function is not None else unit.body if unit is not None else ()
+    assigns = [node for node in walk(body, False) if isinstance(node, ir.Assign)]
+    taken = [node for node in assigns if isinstance(node.value, ir.Call) and dotted(node.value.callee) == "next"]
+    return {name for node in taken for target in node.targets for name in target_names(target)}
+
+
+def _named(value: ir.Expr) -> Iterator[str]:
+    return (part.id for part in walk((value,), False) if isinstance(part, ir.Name))
+
+
+def is_one_layer(program: Program, forward: Forward, nest: tuple[Loop, ...]) -> bool:
+    """Whether the model is one layer with weights, in a tree of several files (a file alone may sketch a larger one):
+    a linear probe on features. Its graph holds its input, which lives anyway."""
+    obj = program.objects[forward.module] if forward.module is not None else None
+    inside = forward.calls[nest[-1].depth :] if nest else forward.calls
+    if obj is None or program.project.is_single or len(inside) > 1:
+        return False
+    if not inside:
+        return obj.name in _LINEAR if obj.cls is None else _makes_one_layer(obj.cls.node)
+    around = [
+        node
+        for node in of_type(program.unit(forward.site.path), ir.ClassDef)
+        if any(getattr(part, "at", None) == forward.site.at for part in walk((node,), True))
+    ]
+    return len(around) == 1 and _makes_one_layer(around[0])
+
+
+def _makes_one_layer(cls: ir.ClassDef) -> bool:
+    """``class Probe(nn.Module)`` that makes a linear layer, and no other object."""
+    if [(dotted(base.value) or "").rpartition(".")[2] for base in cls.bases] != ["Module"]:
+        return False
+    calls = (part for part in walk(cls.body, True) if isinstance(part, ir.Call))
+    made = [name for call in calls if (name := (dotted(call.callee) or "").rpartition(".")[2])[:1].isupper()]
+    return made == ["Linear"]
 
 
 def _counted(value: ir.Expr) -> int | None:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from analyzer.engine.events import Backward, Escape, Event, Forward, Loop, Mode, Step
+from analyzer.engine.events import Backward, Clear, Escape, Event, Forward, Loop, Mode, Step
 from analyzer.engine.optim_events import GradientRead
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap, Site, Trace
@@ -199,10 +199,17 @@ def _step_for(timeline: Timeline, forward: Forward) -> Step | None:
 
 
 def _is_measured(timeline: Timeline, forward: Forward, step: Step) -> bool:
-    """Whether the gradients of a pass are read in a loop that steps nothing (Fisher information, saliency): the step of
-    another loop does not apply them."""
-    is_apart = len(shared(step, forward)) < len(forward.loops)
-    return is_apart and any(True for _ in timeline.program.within(GradientRead, forward.loops))
+    """Whether the gradients of a pass are read in a loop that steps nothing (Fisher information, saliency), or in a
+    function that resets them itself: the step of another one does not apply them."""
+    program, is_apart = timeline.program, len(shared(step, forward)) < len(forward.loops)
+    if is_apart and any(True for _ in program.within(GradientRead, forward.loops)):
+        return True
+    here = (forward.function, forward.calls)
+    read, reset, stepped = (
+        any((event.function, event.calls) == here and timeline.at(event) > timeline.at(forward) for event in found)
+        for found in (program.of(GradientRead), program.of(Clear), timeline.steps)
+    )
+    return read and reset and not stepped
 
 
 def _is_for_other(timeline: Timeline, forward: Forward, step: Step) -> bool:

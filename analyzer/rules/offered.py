@@ -14,7 +14,7 @@ from analyzer.engine.program import Program
 from analyzer.engine.trace import Site
 from analyzer.engine.words import words
 from analyzer.syntax import ir
-from analyzer.syntax.scope import walk
+from analyzer.syntax.scope import dotted, walk
 
 _DEPTH = 6
 _FLAGS = {"store_true": False, "store_false": True}
@@ -135,6 +135,15 @@ def by_default(program: Program, call: Site, keyword: str) -> object:
     node = words(program).node(call)
     given = [arg.value for arg in node.args if arg.keyword == keyword] if isinstance(node, ir.Call) else []
     return _offers(program).by_default(given[0], call.path) if given else None
+
+
+def is_left_off(program: Program, call: Site, keyword: str) -> bool:
+    """Whether a call is given an option of the project under a keyword (``enabled=args.amp``) that its defaults and
+    configurations turn off, and that no configuration, script or page of the tree turns on."""
+    node = words(program).node(call)
+    given = [arg.value for arg in node.args if arg.keyword == keyword] if isinstance(node, ir.Call) else []
+    name = (dotted(given[0]) or "").rpartition(".")[2] if given else ""
+    return bool(name) and program.project.is_left_off(name)
 
 
 def _offers(program: Program) -> Offers:

@@ -32,8 +32,9 @@ from analyzer.rules.short_stores import (
 )
 from analyzer.rules.sums import born_under, is_set_back
 from analyzer.syntax import ir
-from analyzer.syntax.scope import dotted, walk
+from analyzer.syntax.scope import dotted, target_names, walk
 
+_SIZES = frozenset({"size", "shape"})
 _WHATS = {"accumulate": "this running sum", "average": "this running average"}
 
 
@@ -70,8 +71,9 @@ class GraphRetention(Rule):
     An error is what was seen whole: a network runs over data or between training steps, and no backward pass frees it.
     Where a convention bridges a gap (an argument gives batches, a criterion is one) it is a warning. It is a note where
     the loop is over neither data nor training, where what is kept comes out of code that was not read or goes into an
-    ``AverageMeter`` that was not, where a sum of freed graphs begins anew at every log (every n-th step), and in a
-    function that nothing in a tree of several files names.
+    ``AverageMeter`` that was not, where a sum of freed graphs begins anew at every log (every n-th step) or with each
+    call of a function that goes over the steps of a batch and whose callers were not seen, and in a function that
+    nothing in a tree of several files names.
 
     ## Fix safety
     ``.detach()`` is safe where what is kept is surely a tensor and no code that can be seen or not asks for its
@@ -202,16 +204,47 @@ def _severity(
     that was not read. How often another loop runs, or whether a function that nobody names runs, the text does not say.
     """
     passes = [event for event in program.of(Forward) if event.root in carrier.roots]
+    is_over_all = any(_is_long(program, loop) for loop in loops)
     if freed:
-        return Severity.NOTE if (gaps and not passes) or is_set_back(program, store) else Severity.WARNING
+        is_small = (gaps and not passes) or is_set_back(program, store) or _ends_with_call(program, store, loops)
+        return Severity.NOTE if is_small else Severity.WARNING
     is_over_data = any(event.on_batch or any(loop.kind == "data" for loop in event.loops) for event in passes)
-    is_long = any(_is_long(program, loop) for loop in loops) or any(program.within(Step, loops))
+    is_long = is_over_all or any(program.within(Step, loops))
     if not is_long or is_never_named(program, store.calls):
         return Severity.NOTE
     if not gaps:
         return Severity.ERROR
     is_read = isinstance(carrier, Tensor) and not carrier.is_opaque
+    is_over_data = is_over_data and any(_gives_batches(program, loop) for loop in loops)
     return Severity.WARNING if is_over_data and (is_read or is_evaluated(program, carrier)) else Severity.NOTE
+
+
+def _ends_with_call(program: Program, store: Store, loops: tuple[Loop, ...]) -> bool:
+    """Whether what is kept lives for one call of a function whose callers were not seen, over the steps of the tensors
+    that it is given: ``for t in range(rewards.size(1))``."""
+    is_called = bool(store.calls) and store.calls[0] in program.entries
+    over = [node.iter if isinstance(node := words(program).node(loop.site), ir.For) else None for loop in loops]
+    return is_called and all(
+        each is not None
+        and any(isinstance(part, ir.Attribute) and part.attr in _SIZES for part in walk((each,), False))
+        for each in over
+    )
+
+
+def _gives_batches(program: Program, loop: Loop) -> bool:
+    """Whether a loop that is taken to go over data may go over batches: not where what it goes over was not seen, and
+    each item is still to be made a tensor (``for text in texts: model(torch.tensor(text))``)."""
+    node = words(program).node(loop.site)
+    is_known = loop.kind != "data" or any(program.objects[obj].kind in {"Loader", "Data"} for obj in loop.over)
+    if is_known or not isinstance(node, ir.For) or not isinstance(node.target, ir.Name):
+        return True
+    calls = (part for part in walk(node.body, False) if isinstance(part, ir.Call))
+    made = (call for call in calls if "tensor" in (dotted(call.callee) or "").rpartition(".")[2].lower())
+    items = {node.target.id}
+    for each in node.body:  # ``item = text``
+        if isinstance(each, ir.Assign) and isinstance(each.value, ir.Name) and each.value.id in items:
+            items |= {name for target in each.targets for name in target_names(target)}
+    return not any(isinstance(arg.value, ir.Name) and arg.value.id in items for call in made for arg in call.args)
 
 
 def _is_long(program: Program, loop: Loop) -> bool:

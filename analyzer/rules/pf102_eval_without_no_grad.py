@@ -25,7 +25,7 @@ from analyzer.rules.entered import (
     is_tree_for_old_torch,
     is_volatile,
 )
-from analyzer.rules.few_passes import is_detached, is_handful, is_looked_at
+from analyzer.rules.few_passes import breaks_off, is_detached, is_handful, is_looked_at, is_on_call, is_one_layer
 from analyzer.syntax import ir
 from analyzer.syntax.remembered import remembered
 from analyzer.syntax.scope import dotted, of_type, target_names, walk
@@ -71,7 +71,9 @@ class EvalWithoutNoGrad(Rule):
     are returned or handed to code that was not read. One pass in no loop (a prediction for one input) is a note: its
     graph lives as long as its result. So is a loop in a function that nothing in a tree of several files names, one in
     which an agent acts (``state, reward, done, _ = env.step(action)``), one that detaches the output where it is made,
-    one that counts to a handful of samples, one in a notebook, whose cells are run by hand and looked at, and one of a
+    one that counts to a handful of samples or leaves off after a handful of batches, one over the items of one
+    batch or of a list that is no data, one that asks somebody for its input, one of a single linear layer in a larger
+    tree (a probe on features), one in a notebook, whose cells are run by hand and looked at, and one of a
     model that a configuration names, where a network of the tree computes gradients itself.
 
     ## Fix safety
@@ -190,6 +192,9 @@ def _is_weak(program: Program, case: _Case, at: Site) -> bool:
         or _acts(program, case)
         or is_detached(program, case.forward, case.nest)
         or is_handful(program, case.nest)
+        or breaks_off(program, case.nest)
+        or is_on_call(program, case.forward, case.nest)
+        or is_one_layer(program, case.forward, case.nest)
         or _is_old(program, at, case)
         or is_looked_at(at, case.nest)
         or _may_differentiate(program, case.forward)

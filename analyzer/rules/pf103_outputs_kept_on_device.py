@@ -45,7 +45,8 @@ class OutputsKeptOnDevice(Rule):
     For classes, means, losses and one number per sample; for what is moved to the CPU or to NumPy; where the container
     is emptied or written out on the way, is made anew per batch, or the loop ends early; for a tensor that is joined to
     another output of the same batch, and for the outputs of several models, scales or views of it; in loops that train.
-    A note for pieces of one tensor (`x.split(1024)`). Where a graph is recorded as well, PF102 or PF101 speak.
+    It is a note: how large the outputs and the data are, the text seldom says. Where a graph is recorded as well, PF102
+    or PF101 speak.
 
     ## Fix safety
     ``.cpu()`` is unsafe: what reads the container afterwards gets tensors on another device.
@@ -54,6 +55,7 @@ class OutputsKeptOnDevice(Rule):
     code = "PF103"
     name = "outputs-kept-on-device"
     severity = Severity.WARNING
+    is_note_when_likely = True
     since = "0.1"
 
     def check(self, program: Program, report: Report) -> None:

@@ -8,9 +8,12 @@ from analyzer.engine.events import Backward, Clear, Escape, Forward, Loop, Step
 from analyzer.engine.optim_events import OptimizerMade
 from analyzer.engine.program import Program, functions, nest_key
 from analyzer.engine.trace import Gap, Site
+from analyzer.engine.words import words
 from analyzer.findings import Severity
 from analyzer.fixes.edits import InsertStatement
 from analyzer.rules.base import DraftFix, Report, Rule
+from analyzer.syntax import ir
+from analyzer.syntax.scope import dotted, walk
 
 _CLOCKS = frozenset(
     {
@@ -24,6 +27,8 @@ _CLOCKS = frozenset(
     }
 )
 
+_BARE = frozenset({"sum", "mean"})
+_MADE_UP = frozenset(f"torch.{name}" for name in ("rand", "randn", "ones", "zeros", "randint", "empty"))
 _RESETS = re.compile("grad|zero|reset|clear|step|train|update|optim", re.IGNORECASE)
 """What a function speaks of that may reset gradients. It only hushes."""
 _SPARES = re.compile(r"save|check_?point|ckpt|(?:^|_)lr(?:_|$)|learning_rate|warm_?up|anneal|decay|log", re.IGNORECASE)
@@ -57,7 +62,8 @@ class MissingZeroGrad(Rule):
     ## When it stays quiet
     When anything in the loop clears the gradients: ``zero_grad`` of the optimizer or of a module, here, in a callee or
     in the closure given to ``step``, ``p.grad = None``; when optimizer and parameters are made anew in every
-    iteration; when a framework does it.
+    iteration; when a framework does it. A note where a counted loop makes up its inputs and the loss is the bare sum or
+    mean of the output: it tries how something runs.
 
     ## Fix safety
     Unsafe: the step that follows applies other gradients, which is the point.
@@ -95,8 +101,19 @@ class MissingZeroGrad(Rule):
                 if step.optimizer is not None
                 else [nest[-1].trace, backward.trace, step.trace],
                 gaps=[*_gaps(program, step, nest), *([Gap.CONVENTION] if clears else [])],
+                severity=Severity.NOTE if _learns_nothing(program, nest, backward) else None,
                 fix=_fix(program, step),
             )
+
+
+def _learns_nothing(program: Program, nest: tuple[Loop, ...], backward: Backward) -> bool:
+    """Whether a counted loop makes up its inputs, and the loss is the bare sum or mean of what comes out: it tries how
+    something runs (``model(torch.rand(20, 10)).sum().backward()``)."""
+    call, loop = words(program).node(backward.site), words(program).node(nest[-1].site)
+    loss = call.callee.value if isinstance(call, ir.Call) and isinstance(call.callee, ir.Attribute) else None
+    is_bare = isinstance(loss, ir.Call) and isinstance(loss.callee, ir.Attribute) and loss.callee.attr in _BARE
+    parts = walk((loop,), False) if is_bare and nest[-1].kind == "range" and isinstance(loop, ir.For) else ()
+    return any(isinstance(part, ir.Call) and dotted(part.callee) in _MADE_UP for part in parts)
 
 
 def _is_of_other(program: Program, clear: Clear, step: Step, nest: tuple[Loop, ...]) -> bool:

@@ -35,6 +35,12 @@ _RUN_WORDS = re.compile(r"runs|trials|repeat|seeds", re.IGNORECASE)
 _SEED = {"torch": "torch.manual_seed(seed)", "numpy": "np.random.seed(seed)", "python": "random.seed(seed)"}
 
 
+_HELD_OUT = re.compile(r"(?:^|[\W_])(?:val|valid|validation|dev|test|eval)(?:$|[\W_])", re.IGNORECASE)
+_LOOKS = re.compile(
+    r"(?:^|_)(?:eval\w*|valid\w*|infer\w*|log\w*|visuali\w*|plot\w*|show\w*|demo|preview|inspect)(?:_|$)", re.IGNORECASE
+)
+
+
 class PartialSeeding(Rule):
     """Some generators of random numbers are seeded, others that the program draws from are not.
 
@@ -68,8 +74,10 @@ class PartialSeeding(Rule):
     draws. It is a note where one of the three was not seen to be reached from there (a program that trains nothing, a
     function that only others call, a draw that no call leads to), where NumPy or ``random`` alone is seeded for data
     that is drawn right there, where cells of a notebook make up data with what is not seeded, where the seed itself is
-    drawn anew in each run, and where the run has drawn from the same generator before it. Where nothing at all is
-    seeded, a training script gets a note, unless it trains several times to report how much the results vary.
+    drawn anew in each run, and where the run has drawn from the same generator before it; also where what is drawn
+    picks from held-out data or in a function that evaluates or logs, and where the seed stands in the set-up of a
+    process group. Where nothing at all is seeded, a training script gets a note, unless it trains several times to
+    report how much the results vary.
 
     ## Fix safety
     No automatic fix: where the seed belongs is the author's choice.
@@ -135,9 +143,30 @@ def _report(program: Program, report: Report, found: Randomness, stream: str, tr
         because=[start(first, "some generators are seeded here"), draw],
         gaps=[Gap.UNSEEN if found.is_uncertain or _are_for_one_draw(program, seeded) else Gap.CONVENTION],
         severity=Severity.NOTE
-        if whole is None or _is_beside(program, seeded) or is_fresh or _are_made_up(program, sites)
+        if whole is None
+        or _is_beside(program, seeded)
+        or is_fresh
+        or _are_made_up(program, sites)
+        or _are_of_evaluation(program, sites)
+        or all(_is_for_ranks(program, site) for site, _ in seeded)
         else None,
     )
+
+
+def _are_of_evaluation(program: Program, sites: list[Site]) -> bool:
+    """Whether all that is drawn without a seed picks from what is held out, or in a function that evaluates or logs: to
+    look at, not to train with."""
+    around = {site: program.function_around(site) for site in sites}
+    return bool(sites) and all(
+        _is_of_held_out(program, site) or (function is not None and _LOOKS.search(function.name))
+        for site, function in around.items()
+    )
+
+
+def _is_of_held_out(program: Program, site: Site) -> bool:
+    call = words(program).node(site)
+    given = [spelled(arg.value) for arg in call.args if arg.keyword is None] if isinstance(call, ir.Call) else []
+    return bool(_HELD_OUT.search(" ".join(given))) and "train" not in " ".join(given)
 
 
 def _are_made_up(program: Program, sites: list[Site]) -> bool:
@@ -282,6 +311,15 @@ def _is_for_another(program: Program, site: Site) -> bool:
     is_called = function is None or (site.path, function.at) in program.called
     is_uncalled = is_method and not is_called and site.path != next(iter(program.modules), "")
     return is_uncalled or _is_for_worker(program, site) or _restores(program, site)
+
+
+def _is_for_ranks(program: Program, site: Site) -> bool:
+    """Whether a seed stands where a function joins the process group, and trains nothing itself: so that all ranks
+    begin with the same weights. What each of them draws may well differ."""
+    function = program.function_around(site)
+    parts = tuple(walk(function.body, False)) if function is not None else ()
+    named = {(dotted(part.callee) or "").rpartition(".")[2] for part in parts if isinstance(part, ir.Call)}
+    return "init_process_group" in named and not named & {"parameters", "backward", "DataLoader"}
 
 
 def _is_beside(program: Program, seeded: list[tuple[Site, str]]) -> bool:

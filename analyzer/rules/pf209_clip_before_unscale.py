@@ -11,6 +11,7 @@ from analyzer.findings import Severity
 from analyzer.fixes.edits import InsertStatement
 from analyzer.rules.base import DraftFix, Report, Rule
 from analyzer.rules.iteration import between, exclude, in_one_iteration
+from analyzer.rules.offered import is_left_off
 
 
 class ClipBeforeUnscale(Rule):
@@ -41,6 +42,8 @@ class ClipBeforeUnscale(Rule):
     ## When it stays quiet
     When ``unscale_`` runs between the backward pass and the clipping, here or in a callee; when the loss was not
     scaled; when a framework clips (Accelerate, Fabric and Lightning unscale first); when the scaler is built disabled.
+    A note where the scaler is enabled by an option that the tree turns off, and nothing in it turns on: no default,
+    configuration, script or page.
 
     ## Fix safety
     Unsafe: from then on the threshold applies to the true gradients, which is the point, and may need tuning.
@@ -74,6 +77,7 @@ class ClipBeforeUnscale(Rule):
                     start(clip.site, "the gradients are clipped here"),
                 ],
                 gaps=[] if clip.is_scaled == "yes" else [Gap.CONVENTION],
+                severity=Severity.NOTE if is_left_off(program, program.objects[scaler].trace.site, "enabled") else None,
                 fix=_fix(program, clip, scaler),
             )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from analyzer.engine.events import Backward, Clear, Escape, Guard, Step
-from analyzer.engine.optim_events import Accumulate, Clip
+from analyzer.engine.optim_events import Accumulate, Clip, OptimizerMade
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap, start
 from analyzer.engine.values import Const
@@ -158,6 +158,9 @@ def _other_parameters(program: Program, report: Report, clip: Clip, steps: list[
         return
     if any(not program.disjoint(clip.modules, step.modules) for step in after):
         return
+    parted = {made.optimizer for made in program.of(OptimizerMade) if not made.is_complete}
+    if any(step.optimizer in parted for step in after):
+        return  # it holds parameters besides that were not seen: ``[{"params": …}] + model.param_groups()``
     first = after[0]
     if any(other is not clip and other.modules & first.modules and other.order < first.order for other in clips):
         return

@@ -15,6 +15,13 @@ from analyzer.fixes.edits import InsertStatement
 from analyzer.rules.base import DraftFix, Report, Rule
 
 _SET_EPOCH = re.compile(rb"set_epoch")
+_AVERAGES = re.compile(
+    rb"^[^#\n]*\b(?:\w*Distributed\w*Parallel\w*|DDP|\w*FSDP\w*|fully_shard|DistributedOptimizer|\w*all_?reduce\w*"
+    rb"|average_gradients|xm\.\w+|parallelize\w*)\("
+    rb"|^[ \t]*(?:from|import)[ \t]+(?:transformers|accelerate|deepspeed|lightning|pytorch_lightning|horovod|colossalai"
+    rb"|composer|ignite|mmcv|mmengine|detectron2|fairscale|bagua|ray|catalyst|megatron|torch_xla)\b",
+    re.MULTILINE,
+)
 
 
 class MissingSetEpoch(Rule):
@@ -45,7 +52,8 @@ class MissingSetEpoch(Rule):
     ## When it stays quiet
     When ``set_epoch`` is called on the sampler, on the loader or on something that was not read; with
     ``shuffle=False``; in a loop of one round; for loaders that only evaluate; where Lightning, Accelerate or a
-    trainer takes the loader over.
+    trainer takes the loader over. A note where nothing in a tree of several files wraps a model for several processes,
+    averages gradients or starts a trainer that does.
 
     ## Fix safety
     Unsafe: the order of the data changes, which is the point.
@@ -105,9 +113,16 @@ def _report(program: Program, report: Report, known: Loading, made: LoaderMade, 
             "is never set. Call `set_epoch(epoch)` on it at the start of each epoch.",
             because=[*because, training.trace] if training is not None else because,
             gaps=_gaps(program, known, made, sampler, training),
+            severity=None if _may_train_together(program) else Severity.NOTE,
             fix=_fix(program, made, event, epochs),
         )
         return
+
+
+def _may_train_together(program: Program) -> bool:
+    """Whether some file of a tree of several makes the processes of a group train one model: wraps it, averages its
+    gradients, or leaves that to a framework. Where none does, a sampler is left of what was once meant."""
+    return program.project.is_single or any(True for _ in program.project.naming("import", "", _AVERAGES))
 
 
 def _epochs(program: Program, sampler: ObjectId, loops: tuple[Loop, ...]) -> Loop | None:

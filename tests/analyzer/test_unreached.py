@@ -62,6 +62,10 @@ if __name__ == "__main__":
 """
 
 
+_LOADS = "import importlib\n\nif __name__ == '__main__':\n    importlib.import_module(input())\n"
+"""Names are looked up when it runs."""
+
+
 def _found(files: dict[str, str], path: str = "net.py") -> dict[str, Finding]:
     """The finding in each definition of `_NET`."""
     texts = {name: text.encode() for name, text in files.items()}
@@ -113,7 +117,8 @@ def test_comments_imports_tests_and_other_dead_code_use_nothing(more: dict[str, 
         {"other.py": "import net\n\nif __name__ == '__main__':\n    getattr(net, input())(1, 2, 3)\n"},
         {"other.py": "import net\n\nif __name__ == '__main__':\n    net.__dict__[input()](1, 2, 3)\n"},
         {"other.py": "from net import *\n\nif __name__ == '__main__':\n    eval(input())(1, 2, 3)\n"},
-        {"other.py": "import importlib\n\nif __name__ == '__main__':\n    importlib.import_module(input())\n"},
+        {"other.py": _LOADS, "nets.yaml": "head: spare\n"},
+        {"other.py": _LOADS + "    print('spare')\n"},
         {
             "other.ipynb": '{"nbformat": 4, "cells": [{"cell_type": "code", '
             '"source": "import net\\nnet.spare(1, 2, 3)"}]}'
@@ -130,6 +135,15 @@ def test_comments_imports_tests_and_other_dead_code_use_nothing(more: dict[str, 
 def test_what_may_be_used_stays(more: dict[str, str]) -> None:
     """Calls from what is run, names looked up by strings, packages that are installed for others."""
     assert _severity({"net.py": _NET, "main.py": _MAIN, **more}) is Severity.ERROR
+
+
+def test_a_tree_that_looks_names_up_still_has_to_name_them() -> None:
+    """In a text, in a configuration, or in pieces."""
+    assert _severity({"net.py": _NET, "main.py": _MAIN, "other.py": _LOADS}) is Severity.NOTE
+    pieces = _NET.replace("spare", "make_spare")
+    loads = _LOADS + "    print(f'make_{input()}')\n"
+    assert _severity({"net.py": pieces, "main.py": _MAIN, "other.py": loads}, "make_spare") is Severity.ERROR
+    assert _severity({"net.py": pieces, "main.py": _MAIN, "other.py": _LOADS}, "make_spare") is Severity.NOTE
 
 
 def test_a_name_in_private_or_tool_settings_is_no_installed_one() -> None:

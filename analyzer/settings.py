@@ -1,0 +1,53 @@
+"""What the texts of a tree give a setting: its configurations, its scripts, its pages, and the defaults in its code.
+
+Whether a setting is ever turned on decides nothing by itself; it tells whether what only happens then happens to
+anybody who uses the tree as its authors do.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator
+
+MAX_FILES = 2000
+MAX_BYTES = 256 * 1024
+_TEXTS = (".yaml", ".yml", ".json", ".toml", ".cfg", ".ini", ".conf", ".sh", ".bash", ".slurm", ".md", ".rst", ".txt")
+_CODE = (".py", ".ipynb")
+_GIVEN = re.compile(rb"""\b(\w+)["']?[ \t]*(?::[ \t]*bool[ \t]*=|[:=])[ \t]*["']?(\w+)""")
+_FLAG = re.compile(rb"(?<![\w-])--?([A-Za-z][\w-]*)(?:[ =]+[\"']?(\w+))?")
+_OPTION = re.compile(rb"""["']--([\w-]+)["'][^()]*?(?:store_true|default\s*=\s*False)""")
+_OTHER = re.compile(r"(?:^|[/_\-.])(?:eval\w*|tests?|infer\w*|demo)(?=[/_\-.])", re.IGNORECASE)
+_OFF = frozenset({b"false", b"0", b"no", b"off", b"none", b"null"})
+_ON = frozenset({b"true", b"1", b"yes", b"on"})
+
+
+class Settings:
+    """The settings of one tree that are on or off somewhere, by name."""
+
+    def __init__(self, paths: Collection[str], read: Callable[[str], bytes | None]) -> None:
+        texts = sorted(path for path in paths if path.endswith((*_TEXTS, *_CODE)) and not _OTHER.search(path))
+        self._known: dict[str, set[bool]] = {}
+        for path in texts[:MAX_FILES]:
+            source = read(path) or b""
+            if len(source) > MAX_BYTES:
+                continue
+            for name, value in _GIVEN.findall(source):
+                self._note(name, value.lower())
+            for name, value in _flags(path, source):
+                self._note(name.replace(b"-", b"_"), value)
+
+    def _note(self, name: bytes, value: bytes) -> None:
+        if value in _ON or value in _OFF:
+            self._known.setdefault(name.decode("ascii", "replace"), set()).add(value in _ON)
+
+    def is_left_off(self, name: str) -> bool:
+        """Whether the tree turns a setting off, and nothing in it turns it on."""
+        return self._known.get(name) == {False}
+
+
+def _flags(path: str, source: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """The options of command lines: on where one is given; off where the code declares it so."""
+    if path.endswith(".py"):
+        yield from ((name, b"off") for name in _OPTION.findall(source))
+    else:
+        yield from ((name, b"off" if value.lower() in _OFF else b"on") for name, value in _FLAG.findall(source))
