@@ -11,7 +11,7 @@ from analyzer.engine.devices import are_synthetic
 from analyzer.engine.events import Clear, Kept, Store
 from analyzer.engine.graphs import carries, first_trace, without_graph
 from analyzer.engine.machine import CONTAINERS, Args, unseen
-from analyzer.engine.optim_events import LayerReplaced
+from analyzer.engine.optim_events import LayerReplaced, OptimizerMade
 from analyzer.engine.padding import padding_of, unpadded
 from analyzer.engine.state import GRAD_OFF, State
 from analyzer.engine.trace import start
@@ -151,11 +151,18 @@ class Assignments(Calls):
         if via or objects:
             self.emit(Kept, at, value.trace, name=name, objects=frozenset(objects), via=via)
 
+    def has_optimized_here(self, owner: ObjectId, state: State) -> bool:
+        """Whether this very call has made an optimizer of a module that is not what it builds."""
+        made = (event for event in reversed(self.events) if isinstance(event, OptimizerMade) and owner in event.parts)
+        last, this = next(made, None), self.frame.this
+        is_own = isinstance(this, Ref) and owner in self.with_parts(frozenset({this.obj}), state)
+        return last is not None and not is_own and last.calls[: len(self.calls)] == self.calls
+
     def note_layer(self, owner: ObjectId, name: str, value: Value, state: State, at: int) -> None:
         """A module whose parameters an optimizer already has gets a layer that it does not have."""
         node = self.frame.node
         is_building = isinstance(node, ir.FunctionDef) and node.name == "__init__"  # another one, from the same place
-        if is_building or state.flag(owner, "is optimized") is not True:
+        if state.flag(owner, "is optimized") is not True or (is_building and not self.has_optimized_here(owner, state)):
             return
         new = [case for case in value.cases if isinstance(case, Ref) and self.obj(case).kind == "Module"]
         new = [case for case in new if state.flag(case.obj, "is optimized") is False]

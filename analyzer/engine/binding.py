@@ -13,6 +13,7 @@ from analyzer.engine.trained import feeds, functional
 from analyzer.engine.typing import NOUNS, evaluates, has_blank, has_model, is_blank, is_only_listed, kind_by_use, models
 from analyzer.engine.values import Class, Const, Func, Scalar, Stream, Tensor, Tuple, Unknown, Value, option, union
 from analyzer.syntax import ir
+from analyzer.syntax.scope import dotted
 
 
 class Binding(Control):
@@ -82,6 +83,10 @@ class Binding(Control):
         if "for" in uses and documented(node, param.name) is None and not is_only_listed(node, param.name):
             note = f"`{param.name}` is iterated over"
             return Stream(Tensor(is_opaque=True, is_batch=True), trace=start(site, note, Gap.CONVENTION))
+        kind = _kind_of_empty(param.default)
+        if kind is not None:
+            note = f"`{param.name}` is a {kind} unless a caller gives another"
+            return self.create(("parameter", param.name), param.at, kind, note, gap=Gap.CONVENTION, born="argument")
         note = f"parameter `{param.name}`"
         return Unknown("a parameter", Gap.UNSEEN, is_given=True, trace=start(site, note, Gap.UNSEEN))
 
@@ -113,6 +118,15 @@ class Binding(Control):
                     text = f"`{field}` is annotated as a {held}"
                     state.set((ref.obj, field), self.create((key, field), annotation.at, held, text))
         return ref
+
+
+def _kind_of_empty(default: ir.Expr | None) -> str | None:
+    """What an empty list or dict as a default says of what a caller may give."""
+    if isinstance(default, ir.Display) and default.kind == "list" and not default.items:
+        return "list"
+    if isinstance(default, ir.Call) and not default.args and dotted(default.callee) in {"list", "dict"}:
+        return dotted(default.callee)
+    return None
 
 
 MAX_NESTED = 6

@@ -205,6 +205,10 @@ class Calls(Forwards):
                     self.run_function(replace(case, bound=ref), args, at, state)
         else:
             names = [name for each in cls.node.body if isinstance(each, ir.Assign) for name in fields_of(each)]
+            for _, whole in args.unpacked:  # ``Snapshot(**torch.load(path))``: what was read is in every field
+                parts = [case for case in whole.cases if isinstance(case, (Tensor, Unknown)) and case.via]
+                for name in names if parts else ():
+                    state.set((ref.obj, name), union(parts))
             for name, value in (*zip(names, args.positional, strict=False), *args.keywords.items()):
                 state.set((ref.obj, name), value)
 

@@ -136,7 +136,9 @@ class Containers(Operations):
                 if name[:1] == "[":
                     state.add((into.obj, name), value)
         else:
-            state.add((into.obj, "[]"), self.element(source, at, state))
+            element = self.element(source, at, state)
+            is_pair = isinstance(element, Tuple) and len(element.items) == 2 and self.obj(into).kind == "dict"
+            state.add((into.obj, "[]"), element.items[1] if is_pair and isinstance(element, Tuple) else element)
 
     def comprehension(self, expr: ir.Comprehension, state: State, *, is_spent: bool = False) -> Value:
         """`is_spent`: what gets a generator goes through all of it at once, so that all it gives is there at a time."""

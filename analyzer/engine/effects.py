@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from analyzer.engine import frozen, measures, modes, weights
+from analyzer.engine import frozen, measures, modes, padding, weights
 from analyzer.engine.data_events import Drawn, Seeded
 from analyzer.engine.evaluate import Expressions
 from analyzer.engine.events import Backward, CallSeen, Clear, Escape, Step
@@ -221,7 +221,8 @@ class Effects(Expressions):
         called = (
             callee.name if isinstance(callee, External) else f".{callee.name}" if isinstance(callee, Method) else ""
         )
-        return Unknown(reason, Gap.UNSEEN, roots, via, called, trace=start(site, reason, Gap.UNSEEN))
+        result = Unknown(reason, Gap.UNSEEN, roots, via, called, trace=start(site, reason, Gap.UNSEEN))
+        return padding.of_unread(args, result, site) if args.keywords else result
 
     def modules_of(self, case: Value) -> frozenset[ObjectId]:
         if isinstance(case, Parameters):

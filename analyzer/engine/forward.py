@@ -134,7 +134,8 @@ class Forwards(Rows):
         obj = self.obj(ref)
         row = self.knowledge.row(obj.name) if obj.name else None
         if row is None:
-            return self.parametrised(ref, args, at, state, is_opaque=True)
+            head = self.replaced_head(ref, state) if obj.cls is None and not obj.name else None
+            return self.through_head(head, ref, args, at, state)
         if row.expects:
             self.loss(row, obj.name, args, at, ref)
         if row.effect == "sequential":
@@ -142,10 +143,7 @@ class Forwards(Rows):
         if row.graph == "parameters":
             head = self.replaced_head(ref, state) if obj.name.startswith(_WITH_HEAD) else None
             if head is not None:
-                result = self.parametrised(ref, args, at, state, is_opaque=True)
-                last = self.call(head, Args((replace(result, is_opaque=False),)), at, state)
-                known = [case.activation for case in last.cases if isinstance(case, Tensor)]
-                return replace(result, is_opaque=False, activation=known[0] if len(known) == 1 else None)
+                return self.through_head(head, ref, args, at, state)
             return self.parametrised(
                 ref, args, at, state, is_opaque=not obj.name.startswith("torch.nn."),
                 activation=self.activation_of(row, args.all(), args, at, state),
@@ -155,6 +153,15 @@ class Forwards(Rows):
         numbers = self.sized(obj.name, self.tensor_result(row, args.all(), at, state, args), args.all(), at, state)
         numbers = shapes.shaped(numbers, shape)
         return self.reduced(row, dict(obj.arguments), numbers)
+
+    def through_head(self, head: Ref | None, ref: Ref, args: Args, at: int, state: State) -> Tensor:
+        """What a module gives whose code was not read, with the last layers that the program sets, if it does."""
+        result = self.parametrised(ref, args, at, state, is_opaque=True)
+        if head is None:
+            return result
+        last = self.call(head, Args((replace(result, is_opaque=False),)), at, state)
+        known = [case.activation for case in last.cases if isinstance(case, Tensor)]
+        return replace(result, is_opaque=False, activation=known[0] if len(known) == 1 else None)
 
     def replaced_head(self, ref: Ref, state: State) -> Ref | None:
         """The last layers of a model of torchvision or timm, where the program sets others (``net.fc = …``)."""

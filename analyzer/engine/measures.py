@@ -25,6 +25,7 @@ class Mark(enum.Enum):
     LOSS = "a loss whose code was not seen: a mean by convention"
     FACTOR = "divided by something that is no output of a network"
     WEIGHT = "multiplied by something that is no output of a network"
+    UNSEEN = "multiplied or divided by a number that is not written down"
     COUNT = "how often something holds"
     MEANS = "means of batches, added up"
     COUNTS = "counts of batches, added up"
@@ -32,10 +33,11 @@ class Mark(enum.Enum):
 
 
 _MARKS = frozenset(Mark)
-_FACTORS = frozenset({Mark.FACTOR, Mark.WEIGHT})
+_FACTORS = frozenset({Mark.FACTOR, Mark.WEIGHT, Mark.UNSEEN})
 _SCALING = {"/", "*"}
 _SCALES = ("div", "div_", "mul", "mul_", "divide", "true_divide", "multiply", "divide_")
 _SCALING_CALLS = frozenset(f"{owner}.{name}" for owner in ("torch", "Tensor") for name in _SCALES)
+_COMPARES = frozenset({"eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_not", "isclose"})
 METHODS = frozenset({*_SCALES, "sum"})
 """Methods of a tensor that change its measure: no output of a model has a field of such a name."""
 SCALED_IN_PLACE = frozenset({"div_", "mul_", "divide_", "true_divide_"})
@@ -107,13 +109,15 @@ def reduction(options: Mapping[str, Value]) -> Mark | None:
 def after_call(name: str, inputs: tuple[Value, ...], result: Value) -> Value:
     """The result of a library call with its measure: whole reductions, and scaling by something plain."""
     last = name.rsplit(".", 1)[-1]
+    if last in _COMPARES and name.startswith(("torch.", "Tensor.")):
+        return marked(result, Mark.COUNT)
     if last in {"mean", "sum"} and len(inputs) == 1:
         is_count = any(Mark.COUNT in marks_of(case) for case in inputs[0].cases)
         marks = [Mark.MEAN if last == "mean" else Mark.SUM, *([Mark.COUNT] if is_count else [])]
         return marked(result, *marks)
     if name in _SCALING_CALLS and len(inputs) == 2 and is_scaling(inputs[0], inputs[1]):
-        mark = Mark.WEIGHT if "mul" in last else Mark.FACTOR
-        return union(_with_factor(case, mark) for case in result.cases)
+        op = "*" if "mul" in last else "/"
+        return union(_with_factor(case, op, inputs[1]) for case in result.cases)
     return result
 
 
@@ -131,8 +135,12 @@ def is_scaled(case: Value) -> bool:
     return bool(marks_of(case) & _FACTORS)
 
 
-def _with_factor(case: Value, mark: Mark) -> Value:
-    return replace(case, via=case.via | {mark}) if isinstance(case, (Tensor, Unknown)) else case
+def _with_factor(case: Value, op: str, by: Value) -> Value:
+    """``(a + b) / 2`` of two means is still a mean; ``loss * 32`` is one times the size of a batch."""
+    marks = {Mark.WEIGHT if op == "*" else Mark.FACTOR}
+    if op == "*" or not isinstance(by, Const):
+        marks.add(Mark.UNSEEN)
+    return replace(case, via=case.via | marks) if isinstance(case, (Tensor, Unknown)) else case
 
 
 def after_operation(op: str, one: Value, two: Value, result: Value) -> Value:
@@ -141,13 +149,20 @@ def after_operation(op: str, one: Value, two: Value, result: Value) -> Value:
     if op == "/" and Mark.COUNT in marks_of(two) and isinstance(result, (Tensor, Unknown)):
         result = replace(result, via=result.via - {Mark.COUNT, Mark.SUM})  # ``loss / mask.sum()`` counts nothing more
     if op in _SCALING:
-        return _with_factor(result, Mark.WEIGHT if op == "*" else Mark.FACTOR) if is_scaling(one, two) else result
+        return _with_factor(result, op, two) if is_scaling(one, two) else result
     is_sum = op in {"+", "-"} and is_tensor(one) and is_tensor(two)
     if is_sum and isinstance(result, (Tensor, Unknown)):
         is_weighted = all(_has_roots(case) and is_scaled(case) for case in (one, two))
         if is_scaled(one) != is_scaled(two) or (is_weighted and Mark.FACTOR not in marks_of(result)):
-            return replace(result, via=result.via - _FACTORS)
+            return replace(result, via=result.via - _FACTORS - _besides(one, two))
     return result
+
+
+def _besides(one: Value, two: Value) -> frozenset[object]:
+    """What a weighted term (a penalty on the weights) does not make of the mean it is added to."""
+    main = [marks_of(case) for case in (one, two) if not is_scaled(case)]
+    is_mean = len(main) == 1 and bool(main[0] & {Mark.MEAN, Mark.LOSS}) and Mark.SUM not in main[0]
+    return frozenset({Mark.SUM, Mark.COUNT}) if is_mean else frozenset()
 
 
 def number_of(receiver: Value, site: Site) -> Scalar:
@@ -166,7 +181,7 @@ def number_of(receiver: Value, site: Site) -> Scalar:
 
 
 def _unit(marks: frozenset[object]) -> str:
-    if marks & _FACTORS:
+    if Mark.UNSEEN in marks or (Mark.FACTOR in marks and Mark.SUM in marks):
         return ""
     if Mark.MEANS in marks or Mark.COUNTS in marks:
         return "means" if Mark.MEANS in marks else "counts"
@@ -188,7 +203,8 @@ def plain(op: str, one: Value, two: Value) -> Scalar | None:
     if not units:
         return None
     trace = one.trace if unit_of(one) else two.trace
-    if op == "*" and units == {"batches"} and not is_small(one) and not is_small(two):
+    is_nominal = units == {"batches"} and not is_small(one) and not is_small(two)
+    if op == "*" and (is_nominal or units == {"batches", "size"}):
         return Scalar("padded", trace=trace)
     if op == "*" and units & {"count", "counts"} and (isinstance(one, Const) or isinstance(two, Const)):
         return Scalar(units.pop(), trace=trace)  # per cent

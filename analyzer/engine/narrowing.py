@@ -1,9 +1,9 @@
 """What a condition says of the values it asks about: where it holds, or does not, they are no tensors or have no graph.
 
 A condition is read for what it *excludes*: ``isinstance(v, torch.Tensor)``, ``torch.is_tensor(v)``,
-``hasattr(v, "item")``, ``type(v) is float``, ``v.requires_grad``, and ``not``, ``and``, ``or`` of these. It may ask
-about a name, an attribute or an item under a constant key. So does ``except AttributeError`` of what was asked for an
-attribute that every tensor has. Where neither branch gives the place another value, it holds
+``hasattr(v, "item")``, ``type(v) is float``, ``v.requires_grad``, ``v is not None``, and ``not``, ``and``, ``or`` of
+these. It may ask about a name, an attribute or an item under a constant key. So does ``except AttributeError`` of what
+was asked for an attribute that every tensor has. Where neither branch gives the place another value, it holds
 afterwards what it held.
 """
 
@@ -17,12 +17,12 @@ from analyzer.engine.graphs import without_graph
 from analyzer.engine.machine import CONTAINERS, Machine, unseen
 from analyzer.engine.state import Place, State
 from analyzer.engine.trace import Site
-from analyzer.engine.values import Ref, Tensor, Unknown, Value, union
+from analyzer.engine.values import Const, Ref, Tensor, Unknown, Value, union
 from analyzer.syntax import ir
 from analyzer.syntax.remembered import remembered
 from analyzer.syntax.scope import dotted, walk
 
-Excluded = Literal["tensor", "graph"]
+Excluded = Literal["tensor", "graph", "none"]
 _PAIR = 2
 _TENSORS = frozenset(["Tensor", "Variable", "FloatTensor", "Parameter"])
 _NUMBERS = frozenset(
@@ -71,8 +71,11 @@ def _claims(test: ir.Expr, holds: bool) -> Iterator[Claim]:
             yield from _claims(test.left, holds)
             yield from _claims(test.right, holds)
         elif test.op in {"and", "or"}:  # one of the two: what both exclude is excluded
-            others = {dotted(claim.of) for claim in _claims(test.right, holds)} - {None}
-            yield from (Claim(claim.of, "graph") for claim in _claims(test.left, holds) if dotted(claim.of) in others)
+            left, right = (
+                [claim for claim in _claims(side, holds) if claim.what != "none"] for side in (test.left, test.right)
+            )
+            others = {dotted(claim.of) for claim in right} - {None}
+            yield from (Claim(claim.of, "graph") for claim in left if dotted(claim.of) in others)
         else:
             yield from _of_type(test, holds)
     elif isinstance(test, ir.Call):
@@ -107,6 +110,8 @@ def _of_type(test: ir.Operation, holds: bool) -> Iterator[Claim]:
             yield Claim(left.args[0].value, "tensor")
     elif isinstance(left, ir.Attribute) and left.attr == "grad_fn" and is_same and _is_none(right):
         yield Claim(left.value, "graph")
+    elif test.op in {"is", "is not"} and not is_same and _is_none(right):
+        yield Claim(left, "none")
 
 
 def _is_none(expr: ir.Expr) -> bool:
@@ -170,6 +175,9 @@ def settle(yes: State | None, no: State | None, changes: tuple[list[Change], lis
 def _left(value: Value, what: Excluded, site: Site, is_taken_apart: Callable[[], bool]) -> Value:
     """What is left of a value that is no tensor, or has no graph. What an unread model gives may be anything that holds
     tensors: where it is taken apart as such, it stays."""
+    if what == "none":
+        others = [case for case in value.cases if not (isinstance(case, Const) and case.value is None)]
+        return union(others) if 0 < len(others) < len(value.cases) else value
     holding = [case for case in value.cases if isinstance(case, (Tensor, Unknown)) and case.roots]
     if not holding:
         return value

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from analyzer.engine import fold, measures, shapes, targets
 from analyzer.engine.activations import shifted
 from analyzer.engine.devices import are_synthetic
@@ -32,6 +34,7 @@ from analyzer.syntax import ir
 LENGTHS = frozenset({"length", "batches", "samples", "padded"})
 """Kinds of numbers that come from the length of something: they count batches or samples, not epochs."""
 _CONTAINERS = ("Sequential", "List", "Dict")
+_STANDARD = frozenset(sys.stdlib_module_names)
 _COMPARISONS = {"==", "!=", "<", "<=", ">", ">=", "in", "not in", "is", "is not"}
 
 
@@ -106,7 +109,7 @@ class Operations(Lookups):
     def comparison(self, op: str, left: Value, right: Value) -> Value:
         if op in {"is", "is not"} and isinstance(right, Const) and right.value is None:
             shapes = {isinstance(case, Const) and case.value is None for case in left.cases}
-            if not any(isinstance(case, (Unknown, Scalar, Method)) for case in left.cases) and len(shapes) == 1:
+            if len(shapes) == 1 and not any(self.may_be_none(case) for case in left.cases):
                 return const(shapes.pop() is (op == "is"))
         if op in {"is", "is not"}:
             return Scalar("bool")
@@ -114,6 +117,14 @@ class Operations(Lookups):
             device = device_of((*left.cases, *right.cases))
             return Tensor(via=frozenset({measures.Mark.COUNT}), device=device)
         return Scalar("cycle" if is_cycle(left) or is_cycle(right) else "bool")
+
+    def may_be_none(self, case: Value) -> bool:
+        """Whether a case that is not None itself may be: nothing shows what it is. What is known of a library is there;
+        what a module that was not read holds (``configs.resume``) may be anything."""
+        if isinstance(case, External):
+            first = case.name.partition(".")[0]
+            return first not in self.knowledge.libraries and first not in _STANDARD
+        return isinstance(case, (Unknown, Scalar, Method))
 
     def mixed(self, op: str, one: Value, two: Value, at: int) -> Value:
         """An arithmetic operation on two cases: a tensor with a graph makes one, an unknown may."""

@@ -82,10 +82,18 @@ def after_call(name: str, args: Args, result: Value, site: Site) -> Value:
 
 def of_tokenizer(name: str, args: Args, result: Value, site: Site) -> Value:
     """What a tokenizer of transformers gives: the shorter texts are filled up where `padding` asks for it."""
-    asked = args.keywords.get("padding")
-    if not name.startswith("transformers.") or "Tokenizer" not in name or asked is None:
-        return result
-    if not all(isinstance(case, Const) and case.value in (True, "longest", "max_length") for case in asked.cases):
+    is_known = name.startswith("transformers.") and "Tokenizer" in name
+    asked = args.keywords.get("padding") if is_known else None
+    return _filled(asked, result, site)
+
+
+def of_unread(args: Args, result: Value, site: Site) -> Value:
+    """The same of a callee that was not read: no other takes both `padding` and `return_tensors`."""
+    return _filled(args.keywords.get("padding") if "return_tensors" in args.keywords else None, result, site)
+
+
+def _filled(asked: Value | None, result: Value, site: Site) -> Value:
+    if asked is None or not all(isinstance(case, Const) and case.value in _FILLING for case in asked.cases):
         return result
     return Tensor(via=frozenset({Padded(site)}), is_opaque=True, trace=start(site, "texts are filled up here"))
 

@@ -99,6 +99,66 @@ def keeps_best(program: Program) -> Site | None:
     return None
 
 
+def chosen_by_name(program: Program) -> Iterator[tuple[Site, Site]]:
+    """Where the score that one's own words call that of the test data is the best so far and more than that score is
+    kept, though a score on validation data stands beside it and nothing is chosen by that: with where it is made."""
+    for path in program.modules:
+        unit = program.unit(path)
+        if unit is None or not _NAMES_TEST.search(program.project.read(path) or b""):
+            continue
+        for body in (unit.body, *(each.body for each in of_type(unit, ir.FunctionDef))):
+            nodes = tuple(walk(body, into_functions=False))
+            tests = [found for node in nodes if isinstance(node, ir.If) and (found := _best_so_far(node))]
+            if not tests or any(_said(name) == "val" for _, name, _ in tests):
+                continue
+            made = next((each.at for each in nodes if isinstance(each, ir.Assign) and _scores(each, "val")), None)
+            for at, name, keeps_more in tests:
+                if _said(name) == "test" and keeps_more and made is not None:
+                    yield Site(path, at), Site(path, made)
+
+
+_NAMES_TEST = re.compile(rb"if [^\n]*test[^\n]*[<>]|if [^\n]*[<>][^\n]*test")
+
+
+def _best_so_far(node: ir.If) -> tuple[int, str, bool] | None:
+    """``if score > best: best = score``: where, the score, and whether the branch keeps anything else."""
+    for part in walk((node.test,), into_functions=False):
+        if not isinstance(part, ir.Operation) or part.op not in _ORDERS or part.right is None:
+            continue
+        for one in (part.left, part.right):
+            name = dotted(one)
+            assigns = [
+                each for each in walk(node.body, False) if isinstance(each, ir.Assign) and each.value is not None
+            ]
+            keeps = [each for each in assigns if each.value is not None and dotted(each.value) == name]
+            if name is not None and keeps and not isinstance(keeps[0].targets[0], ir.Display):
+                return part.at, name, len(assigns) > len(keeps) or _saves(node.body)
+    return None
+
+
+def _saves(body: ir.Block) -> bool:
+    calls = (each for each in walk(body, False) if isinstance(each, ir.Call))
+    return any("save" in (dotted(call.callee) or "").rpartition(".")[2] for call in calls)
+
+
+def _said(name: str) -> str:
+    """The split that the words of a name speak of, where they speak of one."""
+    said = {_SPLIT_WORDS[word] for word in re.split(r"[^a-z]+", name.lower()) if word in _SPLIT_WORDS}
+    return said.pop() if len(said) == 1 else ""
+
+
+def _scores(node: ir.Assign, split: str) -> bool:
+    """Whether a call gives a score on a split."""
+    names = [name for target in node.targets for part in walk((target,), False) if (name := _plain(part))]
+    return isinstance(node.value, (ir.Call, ir.Subscript)) and any(
+        _said(name) == split and not re.search(r"best|load|data|set|iter", name) for name in names
+    )
+
+
+def _plain(part: object) -> str | None:
+    return dotted(part) if isinstance(part, (ir.Name, ir.Attribute)) else None
+
+
 def decided_by(program: Program, guard: Guard, calls: tuple[Site, ...]) -> frozenset[ObjectId]:
     """The loaders on which the number was measured that a condition compares with the best one so far; none where it
     compares something else, or where this does not show. `calls`: those that led to the function of the condition,

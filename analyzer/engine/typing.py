@@ -74,6 +74,21 @@ def is_only_listed(node: ir.FunctionDef, name: str) -> bool:
     return listed
 
 
+def goes_over(node: ir.FunctionDef, item: ir.Subscript) -> bool:
+    """Whether a loop of a function goes over an item that is written as another one is: ``loaders[phase]``."""
+    asked = _written(item)
+    loops = (each.iter for each in walk(node.body, into_functions=False) if isinstance(each, ir.For))
+    return asked is not None and any(
+        isinstance(part, ir.Subscript) and _written(part) == asked for over in loops for part in walk((over,), False)
+    )
+
+
+def _written(item: ir.Subscript) -> tuple[str | None, object] | None:
+    key = item.index.value if isinstance(item.index, ir.Constant) else dotted(item.index)
+    name = dotted(item.value)
+    return None if name is None or key is None else (name, key)
+
+
 def _names(expr: ir.Expr, name: str) -> bool:
     return any(isinstance(part, ir.Name) and part.id == name for part in walk((expr,), into_functions=False))
 

@@ -79,10 +79,14 @@ class Knowledge:
     owners: dict[str, Framework | None] = field(default_factory=dict)
     by_start: tuple[tuple[str, Row], ...] = field(init=False)
     """The patterns by the plain text they begin with: translating one costs more than asking it."""
+    libraries: frozenset[str] = field(init=False)
+    """What the tables know something of, by the first part of its name."""
 
     def __post_init__(self) -> None:
         starts = tuple((_SPECIAL.split(row.name, maxsplit=1)[0], row) for row in self.patterns)
         object.__setattr__(self, "by_start", starts)
+        names = (*self.exact, *(start for start, _ in starts))
+        object.__setattr__(self, "libraries", frozenset(name.partition(".")[0] for name in names))
 
     def row(self, name: str) -> Row | None:
         """The row for a name, if any."""

@@ -169,7 +169,7 @@ def sleeping(timeline: Timeline) -> Iterator[Asleep]:
     for forward in timeline.learning:
         if (
             forward.depends == "no"
-            or forward.is_frozen != "no"
+            or forward.is_frozen == "yes"
             or any(loop.kind == "framework" for loop in forward.loops)
         ):
             continue
@@ -228,11 +228,15 @@ def _is_elsewhere(timeline: Timeline, step: Step) -> bool:
 
 
 def _asleep(timeline: Timeline, forward: Forward, step: Step) -> Asleep | None:
-    gaps = [Gap.CONVENTION] if forward.depends == "maybe" or not step.modules else []
+    is_open = "maybe" in (forward.depends, forward.is_frozen)  # frozen by an option, as a whole or in part
+    gaps = [Gap.CONVENTION] if is_open or not step.modules else []
     switch = timeline.switch(forward, is_eval=True)
     if switch is None:
         born = [module for module in forward.asleep if module in step.modules]
         if not born or forward.mode is not None:
+            born = _woken_later(timeline, forward, step)
+            gaps.append(Gap.CONVENTION)  # the first round only
+        if not born:
             return None
         return Asleep(forward, step, None, timeline.program.objects[born[0]].trace, (), False, tuple(gaps))
     nest = shared(switch, forward)
@@ -245,6 +249,16 @@ def _asleep(timeline: Timeline, forward: Forward, step: Step) -> Asleep | None:
     if _is_choice(timeline, switch, forward):
         gaps.append(Gap.UNSEEN)
     return Asleep(forward, step, switch, switch.trace, nest, is_later, tuple(gaps))
+
+
+def _woken_later(timeline: Timeline, forward: Forward, step: Step) -> list[ObjectId]:
+    """What comes in evaluation mode and is first switched behind the pass, by the code that evaluates in between: until
+    then it trains asleep."""
+    objects, place = timeline.program.objects, timeline.at(forward)
+    born = [each for each in sorted(forward.parts & step.modules) if objects[each].born == "eval"]
+    switches = [event for event in timeline.modes if event.modules & set(born) or event.module is None]
+    is_behind = all(timeline.at(event) > place and event.module is not None for event in switches)
+    return born if switches and is_behind and any(event.is_eval == "no" for event in switches) else []
 
 
 def _may_wake(timeline: Timeline, switch: Mode, forward: Forward) -> bool:

@@ -7,6 +7,7 @@ from analyzer.engine.outputs import OutputKept, OutputRead, marks_in
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap, Site, Trace
 from analyzer.engine.values import Tensor
+from analyzer.engine.words import words
 from analyzer.findings import Severity
 from analyzer.fixes.edits import InsertAfter
 from analyzer.rules.base import DraftFix, Report, Rule
@@ -63,11 +64,13 @@ class OutputsKeptOnDevice(Rule):
         for kept in program.of(OutputKept):
             loop = _batches(program, kept)
             wide = [case for case in kept.outputs if case.device in {"accelerator", "model"} and not case.shape]
-            if loop is None or not wide or any(guard.is_periodic for guard in kept.guards):
+            if loop is None or not wide:
                 continue
             if kept.into is None and not _is_carried(program, kept, loop):
                 continue
             forwards = [each for each in program.of(Forward) if each.site in _sites(wide)]
+            if _is_now_and_then(kept, forwards):
+                continue
             if is_of_one_batch(program, {each.site for each in forwards}, _data_around(kept, loop)):
                 continue
             if not forwards or all(each.is_dry for each in forwards) or program.is_left_early(loop):
@@ -88,6 +91,12 @@ class OutputsKeptOnDevice(Rule):
                 else Severity.NOTE,  # how wide, does not show
                 fix=_fix(kept),
             )
+
+
+def _is_now_and_then(kept: OutputKept, forwards: list[Forward]) -> bool:
+    """Whether only every n-th output is kept: not where the whole evaluation runs every n-th step."""
+    whole = {guard for each in forwards for guard in each.guards}
+    return any(guard.is_periodic and guard not in whole for guard in kept.guards)
 
 
 def _data_around(kept: OutputKept, loop: Loop) -> tuple[Loop, ...]:
@@ -203,10 +212,26 @@ def _gaps(program: Program, kept: OutputKept, wide: list[Tensor], forwards: list
     own = [event for event in program.of(Loss) if any(_is_of(case, sites) for case in event.input.cases)]
     is_number = any(event.expects == "same shape" for event in own)
     is_moved = any(case.device == "accelerator" for case in wide) or kept.loops[-1].kind == "framework"
+    is_moved = is_moved or _is_brought_back(program, kept)
     is_chosen = not set(kept.guards) <= {guard for each in forwards for guard in each.guards}
     if not is_moved or is_number or "features" in read or is_chosen:
         gaps.append(Gap.UNSEEN)
     return gaps
+
+
+def _is_brought_back(program: Program, kept: OutputKept) -> bool:
+    """``torch.cat(kept, 0).cpu()`` behind the loop: until then they lie on the device."""
+    node, function = words(program).node(kept.site), program.function_around(kept.site)
+    of = node.callee.value if isinstance(node, ir.Call) and isinstance(node.callee, ir.Attribute) else None
+    name = dotted(of) if of is not None else None
+    if function is None or name is None:
+        return False
+    moves = (each for each in walk(function.body, False) if isinstance(each, ir.Attribute) and each.attr == "cpu")
+    joins = (each.value for each in moves if isinstance(each.value, ir.Call) and dotted(each.value.callee) in _JOINS)
+    return any(dotted(arg.value) == name for join in joins for arg in join.args)
+
+
+_JOINS = frozenset(["torch.cat", "torch.stack", "torch.vstack", "torch.concat", "torch.hstack"])
 
 
 def _has_classes(program: Program, sites: frozenset[Site]) -> bool:

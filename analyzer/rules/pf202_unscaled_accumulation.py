@@ -79,7 +79,7 @@ class UnscaledAccumulation(Rule):
                     "Divide the loss by the number of accumulation steps before `backward()`.",
                     because=_because(program, step, backward, loops),
                     gaps=[*gaps, Gap.UNSEEN] if _is_left_open(program, backward) else gaps,
-                    severity=Severity.NOTE if _is_open(program, step) else None,
+                    severity=Severity.NOTE if _is_open(program, step) or _is_weighed(program, step, backward) else None,
                     fix=_fix(program, step, backward),
                 )
 
@@ -92,6 +92,12 @@ def _is_open(program: Program, step: Step) -> bool:
     """Whether the optimizer steps every so many iterations, and nobody wrote down how many: it may be one."""
     periods = [guard.site for guard in step.guards if guard.is_periodic]
     return bool(periods) and not any(is_written(program, site) for site in periods)
+
+
+def _is_weighed(program: Program, step: Step, backward: Backward) -> bool:
+    """Whether the loss is multiplied or divided on some of the ways to the backward pass, by an option: not on all."""
+    same = (event for event in _beside(program, Backward, step) if event.site == backward.site)
+    return any(event.via & _SCALED for event in same)
 
 
 def _because(program: Program, step: Step, backward: Backward, loops: tuple[Loop, ...]) -> list[Trace]:
@@ -200,8 +206,13 @@ def _nested(program: Program, step: Step) -> Iterator[Found]:
 
 def _is_normalised(program: Program, step: Step, nest: tuple[Loop, ...], added: list[Backward]) -> bool:
     """Whether the loss is scaled, a sum by choice or owned by a framework, or gradients are used for anything else."""
-    if any(event.via & _SCALED or event.by not in _OURS for event in added):
-        return True
+    ours = {event.site for event in added if event.by in _OURS}
+    if any(event.by not in _OURS and (event.by or event.site not in ours) for event in added):
+        return True  # what is not known may be the same loss on a way apart, where apex is not installed
+    scaled = [event for event in added if event.via & _SCALED]
+    is_divided = any(Mark.FACTOR in event.via for event in scaled)
+    if is_divided or all(event in scaled for event in added if event.by in _OURS):
+        return True  # divided on one of the ways to it: by the number, where that is an option
     last = max(event.order for event in added)
     if any(last < read.order < step.order for read in program.within(GradientRead, step.loops)):
         return True  # ``for p in parameters: p.grad.div_(n)``, after the loop of the backward passes

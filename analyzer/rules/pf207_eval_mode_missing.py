@@ -63,8 +63,9 @@ class EvalModeMissing(Rule):
     self.training`` may not, and one that an option adds may not be there), and nothing calls ``train()``: of this
     model, if the code that trains it was read, or else anywhere in the program. So it is where pictures are drawn of
     what comes out, where parts of the model are switched by themselves or all of it under an option, for a loss
-    that minds the mode behind a network that was switched, for texts that are generated, and for a function of one
-    batch that sets no mode beside one that trains and does.
+    that minds the mode behind a network that was switched, for texts that are generated, for a function of one
+    batch that sets no mode beside one that trains and does, and for a whole graph that is evaluated behind the step, in
+    the loop that calls ``train()``.
 
     ## Fix safety
     Unsafe: the results of the evaluation change, which is the point, and a later training loop needs ``train()``.
@@ -87,6 +88,7 @@ class EvalModeMissing(Rule):
                 _check_restored(timeline, report, forward)
                 _check_single(timeline, report, forward)
                 _check_one_batch(timeline, report, forward)
+                _check_behind(timeline, report, forward, seen)
             if not nest or nest[-1].key in seen or forward.module is None or program.runs_once(nest[-1]):
                 continue
             first = entered.setdefault(nest[-1].key, forward)
@@ -215,6 +217,40 @@ def _check_one_batch(timeline: Timeline, report: Report, forward: Forward) -> No
         because=chain(switch.trace, trained.trace, forward.trace),
         gaps=[Gap.CONVENTION],
         severity=Severity.NOTE,  # what calls the two was not seen
+    )
+
+
+def _check_behind(timeline: Timeline, report: Report, forward: Forward, seen: set[object]) -> None:
+    """Behind the step, in the loop that calls `train()` and trains on a whole graph or set, the network runs with
+    gradients off, and no backward pass follows: the epoch's evaluation."""
+    program, module, nest = timeline.program, forward.module, nest_key(forward.loops)
+    if module is None or forward.is_dry or forward.inputs or not nest or ("behind", nest) in seen:
+        return
+    if (forward.grad, forward.is_eval) != ("no", "no") or forward.mode is None or forward.depends == "no":
+        return
+    here = timeline.at(forward)
+    steps = [each for each in timeline.steps if module in each.modules and nest_key(each.loops) == nest]
+    woken = [each for each in timeline.modes if module in each.modules and nest_key(each.loops) == nest]
+    if not steps or any(each.function != forward.function or timeline.at(each) > here for each in steps):
+        return
+    if not woken or any(each.is_eval != "no" or timeline.at(each) > here for each in woken):
+        return
+    if any(timeline.at(each) > here and shared(each, forward) for each in timeline.backwards) or _returns(
+        program, forward
+    ):
+        return
+    if program.sources.statement_of(forward.site) is not None or forward.method == "generate":
+        return
+    if any(timeline.handed_over(module, 0, here)) or any(each.module is None for each in timeline.modes):
+        return
+    seen.add(("behind", nest))
+    report(
+        forward.site,
+        f"`{program.sources.text(forward.site)}` evaluates a model that {{is}} still in training mode: "
+        f"{_effect(program, forward)}. Call `eval()` first.",
+        because=chain(forward.mode, steps[0].trace, forward.trace),
+        gaps=[Gap.CONVENTION],
+        severity=Severity.NOTE,  # a sample may be drawn so on purpose
     )
 
 

@@ -47,7 +47,8 @@ class TrainModeMissing(Rule):
     ## When it stays quiet
     When ``train()`` is called on the model or on what holds it, here, in a callee or by a framework; for frozen
     modules; when the optimizer updates something else (an input, another model). A note for a pretrained model of a
-    family that is published without dropout (Whisper, Llama, ViT), where the mode changes nothing.
+    family that is published without dropout (Whisper, Llama, ViT), where the mode changes nothing, and for one that the
+    first evaluation sets to train: only what comes before it trains without dropout.
 
     ## Fix safety
     Unsafe: training runs differently, which is the point.

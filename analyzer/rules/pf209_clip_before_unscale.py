@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from analyzer.engine.events import Backward
+from analyzer.engine.events import Backward, Event
 from analyzer.engine.optim_events import Clip, GradientRead, ScalerStep, Unscale
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap, start
@@ -12,6 +12,8 @@ from analyzer.fixes.edits import InsertStatement
 from analyzer.rules.base import DraftFix, Report, Rule
 from analyzer.rules.iteration import between, exclude, in_one_iteration
 from analyzer.rules.offered import is_left_off
+from analyzer.syntax import ir
+from analyzer.syntax.scope import dotted, walk
 
 
 class ClipBeforeUnscale(Rule):
@@ -60,7 +62,9 @@ class ClipBeforeUnscale(Rule):
             if clip.is_scaled == "no":
                 continue
             backward = _scaled_backward(program, clip)
-            if backward is None or between(program.of(GradientRead), backward, clip):  # divided by hand
+            if backward is None or any(
+                _may_divide(program, read) for read in between(program.of(GradientRead), backward, clip)
+            ):
                 continue
             if clip.is_scaled == "maybe" and _unscaled_somewhere(program, backward, clip):
                 continue
@@ -80,6 +84,29 @@ class ClipBeforeUnscale(Rule):
                 severity=Severity.NOTE if is_left_off(program, program.objects[scaler].trace.site, "enabled") else None,
                 fix=_fix(program, clip, scaler),
             )
+
+
+def _may_divide(program: Program, read: Event) -> bool:
+    """Whether the function that reads gradients may divide them by hand: not where it computes nothing with them
+    (``torch.isfinite(p.grad).all()``)."""
+    function = program.function_around(read.site)
+    if function is None or len(function.body) > _SHORT:
+        return True
+    for node in walk(function.body, into_functions=False):
+        if isinstance(node, ir.Augment) or (isinstance(node, ir.Operation) and node.op in {"*", "/"}):
+            return True
+        named = node.callee if isinstance(node, ir.Call) else None
+        name = named.attr if isinstance(named, ir.Attribute) else dotted(named) if named is not None else None
+        if named is not None and name not in _ASKS:
+            return True
+    return False
+
+
+_SHORT = 4
+"""Statements of a function that only asks."""
+_ASKS = frozenset(
+    ["isfinite", "isnan", "isinf", "all", "any", "item", "parameters", "named_parameters", "bool", "numel"]
+)
 
 
 def _scaler_of(backward: Backward) -> ObjectId | None:

@@ -57,11 +57,20 @@ class MisplacedClipping(Rule):
             passes = [event for event in passes if not exclude(event, clip)]
             if not passes:
                 continue
-            if clip.is_fresh == "no" and steps and _nothing_to_clip(program, report, clip, steps, passes):
+            is_spent = clip.is_fresh == "no" or (clip.is_fresh == "maybe" and _is_last(program, clip, steps))
+            if is_spent and steps and _nothing_to_clip(program, report, clip, steps, passes):
                 continue
             if not _each_micro_batch(program, report, clip, steps, passes):
                 _other_parameters(program, report, clip, _until(steps, clip, passes), clips)
             _each_in_accumulate(program, report, clip)
+
+
+def _is_last(program: Program, clip: Clip, steps: list[Step]) -> bool:
+    """Whether the one optimizer of an iteration, whose parameters were not seen, has stepped before the clip, and the
+    gradients are cleared before another step."""
+    clears = [event for event in program.of(Clear) if in_one_iteration(program, event, clip)]
+    is_one = len({step.site for step in steps}) == 1 and all(not step.modules and not step.guards for step in steps)
+    return is_one and all(step.order < clip.order for step in steps) and any(not event.guards for event in clears)
 
 
 def _until(steps: list[Step], clip: Clip, passes: list[Backward]) -> list[Step]:

@@ -69,6 +69,7 @@ class SchedulerMisuse(Rule):
     ```
 
     ## When it stays quiet
+    A note for a schedule that counts all batches and is stepped with the optimizer once for several: it ends too late.
     When the horizon is not known; when the step stands under a condition of its own (per batch or per epoch, as
     configured); for ``step(epoch)``, which sets the position itself; when a framework steps the scheduler, but for what
     Lightning would step once per epoch though it counts batches.
@@ -94,6 +95,7 @@ class SchedulerMisuse(Rule):
             _wrong_argument(program, report, event)
             _too_often(program, report, event, steps)
             _too_seldom(program, report, event, steps)
+            _too_long(program, report, event)
             _too_early(program, report, event, steps)
             _plateau_of_batches(program, report, event)
         _twice(program, report, schedules)
@@ -279,6 +281,52 @@ def _batches(program: Program, made: Obj, horizon: str) -> str | None:
     if per_epoch is not None and not (isinstance(per_epoch, Const) and per_epoch.value in (1, None)):
         return "`steps_per_epoch` says how many an epoch has"
     return None
+
+
+def _too_long(program: Program, report: Report, event: SchedulerStep) -> None:
+    """Stepped with the optimizer after every n-th micro-batch, and built for the number of all of them."""
+    made = program.objects[event.scheduler]
+    row = program.knowledge.row(made.name) if made.name else None
+    periods = [guard.site for guard in event.guards if guard.is_periodic]
+    call = words(program).node(made.trace.site) if periods and row is not None and row.horizon else None
+    function = program.function_around(made.trace.site)
+    if not isinstance(call, ir.Call) or row is None or function is None:
+        return
+    given = _given(call, row.horizon, row.params.index(row.horizon) if row.horizon in row.params else -1)
+    parts = [part for each in _written(function.body, given, 2) for part in walk((each,), False)]
+    counts = any(isinstance(part, ir.Call) and dotted(part.callee) == "len" for part in parts)
+    is_divided = any(isinstance(part, ir.Operation) and part.op in {"/", "//"} for part in parts)
+    said = {part.attr if isinstance(part, ir.Attribute) else getattr(part, "id", "") for part in parts}
+    by = {_period(program, site) for site in periods}
+    if not counts or is_divided or "" in by or by & said:
+        return
+    report(
+        event.site,
+        f"This scheduler {{is}} stepped once for several batches, but `{row.horizon}` counts all of them: training "
+        "ends long before its schedule does. Divide it by the number of accumulation steps.",
+        because=[made.trace, event.trace],
+        gaps=[Gap.CONVENTION],
+        severity=Severity.NOTE,
+    )
+
+
+def _written(body: ir.Block, expr: ir.Expr | None, hops: int) -> Iterator[ir.Expr]:
+    """An expression, and what its names were assigned in a body."""
+    if expr is None:
+        return
+    yield expr
+    names = {part.id for part in walk((expr,), False) if isinstance(part, ir.Name)}
+    for node in walk(body, into_functions=False) if hops else ():
+        if isinstance(node, ir.Assign) and any(isinstance(to, ir.Name) and to.id in names for to in node.targets):
+            yield from _written(body, node.value, hops - 1)
+
+
+def _period(program: Program, guard: Site) -> str:
+    """The last name of ``n`` in ``if step % n == 0``."""
+    node = words(program).node(guard)
+    parts = walk((node.test,), False) if isinstance(node, ir.If) else ()
+    right = next((part.right for part in parts if isinstance(part, ir.Operation) and part.op == "%"), None)
+    return (dotted(right) or "").rpartition(".")[2] if right is not None else ""
 
 
 # --- order, repetition, arguments -----------------------------------------------------------------------------------

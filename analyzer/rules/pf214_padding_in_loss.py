@@ -8,6 +8,7 @@ from analyzer.engine.events import Loss
 from analyzer.engine.padding import PaddedColumn, PaddedLabels, padding_of
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap, start
+from analyzer.engine.values import Const, Value
 from analyzer.engine.words import words
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
@@ -27,11 +28,14 @@ _EXCUSED = re.compile(rb"-100|DataCollatorForLanguageModeling|ignore_index|atten
 
 
 _KNOWS_PADDING = re.compile(
-    rb"\b(?:\w+_)?(?:pad_idx|pad_index|pad_id|PAD_IDX|PAD_ID|PAD_INDEX|PAD_TOKEN|PAD|key_padding_mask)\b|<pad>|<PAD>|\[PAD\]"
+    rb"\b(?:\w+_)?(?:pad_idx|pad_index|pad_id|pad_token|pad_token_id|padding_idx|pad_mask|padding_mask"
+    rb"|PAD_IDX|PAD_ID|PAD_INDEX|PAD_TOKEN|PAD)\b|<pad>|<PAD>|\[PAD\]"
 )
 """What a file says that works with padded texts: the number of the filling, or a mask of it for a network."""
 _LEAVES_OUT = re.compile(
-    rb"ignore_index|-100\b|masked_select|masked_fill|pack_padded|loss_mask|masked_loss|\.ne\(|!=\s*\w*pad", re.I
+    rb"ignore_index|-100\b|masked_select|^(?![^\n]*(?:inf\b|-1e|-9))[^\n]*masked_fill|pack_padded|loss_mask|masked_loss"
+    rb"|\.ne\(|!=\s*\w*pad",
+    re.I | re.M,
 )
 """What a file says that leaves filling out of a loss, somewhere."""
 
@@ -95,7 +99,9 @@ class PaddingInLoss(Rule):
                     gaps=[Gap.CONVENTION],
                 )
         for loss in program.of(Loss):
-            if loss.callee not in _IGNORES or any(name in loss.options for name in (*_EXCUSES, "reduction", "reduce")):
+            if loss.callee not in _IGNORES or any(name in loss.options for name in (*_EXCUSES, "reduce")):
+                continue
+            if (how := loss.options.get("reduction")) is not None and not _reduces(how):
                 continue
             if loss.named_at != loss.site and any(place in loss.options for place in _EXCUSES.values()):
                 continue
@@ -110,6 +116,11 @@ class PaddingInLoss(Rule):
                     because=[start(mark.site, "sequences are filled up here"), start(loss.site, "the loss is taken")],
                     gaps=[Gap.UNSEEN if loss.is_choice else Gap.CONVENTION],
                 )
+
+
+def _reduces(how: Value) -> bool:
+    """Whether a loss surely gives one number, so that no mask can be put on it any more."""
+    return all(isinstance(case, Const) and case.value in {"mean", "sum"} for case in how.cases)
 
 
 def _of_tokens(program: Program, report: Report, loss: Loss) -> None:

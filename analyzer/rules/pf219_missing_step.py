@@ -118,6 +118,9 @@ def _may_be_its_step(program: Program, step: Step, clear: Clear) -> bool:
     other modules or of tensors."""
     if step.optimizer is not None and clear.optimizer is not None and clear.modules:
         return bool(step.modules & clear.modules)
+    are_two = None not in (step.optimizer, clear.optimizer) and step.optimizer != clear.optimizer
+    if are_two and not step.modules and any(event.optimizer == step.optimizer for event in program.of(Clear)):
+        return False  # two that were handed in, and each is reset by itself
     return not program.disjoint(step.modules, clear.modules)
 
 

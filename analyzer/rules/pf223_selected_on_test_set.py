@@ -5,7 +5,7 @@ from __future__ import annotations
 from analyzer.engine.data_events import LoaderMade, Saved, WeightsKept
 from analyzer.engine.loading import loading
 from analyzer.engine.program import Program
-from analyzer.engine.selection import decided_by, keeps_best, named_split, split_of, validating
+from analyzer.engine.selection import chosen_by_name, decided_by, keeps_best, named_split, split_of, validating
 from analyzer.engine.trace import Gap, start
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
@@ -38,7 +38,9 @@ class SelectedOnTestSet(Rule):
     Of data sets of one's own, only where their files or words name validation and test data apart; that is a note.
     Where test scores are only printed, or the last epoch is saved; where data that are not known are loaded; where what
     is compared is the training loss, or its origin does not show. A note where no validation data are loaded: many
-    recipes for small benchmarks keep the best test epoch, and say so.
+    recipes for small benchmarks keep the best test epoch, and say so. So it is where only its name says that a score is
+    that of the test data (``if test_acc > best:``), one on validation data is measured as well, and nothing is chosen
+    by that.
 
     ## Fix safety
     No automatic fix: how to split is the author's choice.
@@ -52,6 +54,7 @@ class SelectedOnTestSet(Rule):
 
     def check(self, program: Program, report: Report) -> None:
         """Something is saved where a number measured on the official test split is the best so far."""
+        _by_name(program, report)
         made = {event.loader: event for event in program.of(LoaderMade)}
         splits = {loader: split_of(program, event) for loader, event in made.items()}
         is_official = "test" in splits.values()
@@ -94,6 +97,18 @@ class SelectedOnTestSet(Rule):
                         gaps=[Gap.CONVENTION],
                         severity=None if has_other and is_official else Severity.NOTE,
                     )
+
+
+def _by_name(program: Program, report: Report) -> None:
+    for site, beside in chosen_by_name(program):
+        report(
+            site,
+            "What is kept here {is} chosen by the score on the test data, by its name: the test score is no longer an "
+            "estimate. Choose by the score on the validation data, which is measured as well.",
+            because=[start(beside, "a score on validation data"), start(site, "the best so far")],
+            gaps=[Gap.CONVENTION],
+            severity=Severity.NOTE,
+        )
 
 
 _ADVICE = {

@@ -27,7 +27,7 @@ from analyzer.engine.words import words
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
 from analyzer.syntax import ir
-from analyzer.syntax.scope import dotted, target_names, walk
+from analyzer.syntax.scope import dotted, of_type, target_names, walk
 
 _SHUFFLES = {"shuffle", "permutation", "randperm", "sample", "train_test_split", "choice", "permuted", "randint"}
 _SPLITS = "train_test_split"
@@ -163,11 +163,13 @@ def _report_ignored(program: Program, report: Report, known: Loading) -> frozens
     """A function, or a class, takes `shuffle` and makes loaders without it: whatever is asked for, the order stays."""
     told: set[Site] = set()
     for made in known.made.values():
-        is_plain = not made.has_more and is_absent(sampler_of(program, made)) and made.argument("shuffle") is None
+        given = made.argument("shuffle")
+        is_off = given is None or is_const(given, False)
+        is_plain = not made.has_more and is_absent(sampler_of(program, made)) and is_off
         taken = _ignored(program, made) if is_plain and made.site not in told else None
         if taken is None or dataset_kind(program, made.argument("dataset")) == "iterable":
             continue
-        if known.is_evaluated(made) or _is_for_evaluation(program, made):
+        if not _is_asked(program, made) and (known.is_evaluated(made) or _is_for_evaluation(program, made)):
             continue
         told.add(made.site)
         report(
@@ -178,6 +180,14 @@ def _report_ignored(program: Program, report: Report, known: Loading) -> frozens
             gaps=[Gap.CONVENTION],
         )
     return frozenset(told)
+
+
+def _is_asked(program: Program, made: LoaderMade) -> bool:
+    """Whether a call of the function around a loader says ``shuffle=True``."""
+    function, unit = program.function_around(made.site), program.unit(made.site.path)
+    calls = [node for node in of_type(unit, ir.Call) if function is not None and dotted(node.callee) == function.name]
+    said = (arg.value for call in calls for arg in call.args if arg.keyword == "shuffle")
+    return any(isinstance(value, ir.Constant) and value.value is True for value in said)
 
 
 def _is_for_evaluation(program: Program, made: LoaderMade) -> bool:

@@ -36,7 +36,7 @@ _PART = tuple(f"torch.utils.data.{module}SubsetRandomSampler" for module in ("",
 
 def is_whole(program: Program, known: Loading, made: LoaderMade) -> bool:
     """Whether nothing on the loader can split the data."""
-    if made.has_more or not _knows_no_rank(program, made.argument("sampler"), made.site):
+    if made.has_more or not _knows_no_rank(program, made.argument("sampler"), made):
         return False
     if _is_offered_one(program, made):
         return False
@@ -74,7 +74,7 @@ def _batches_of_all(program: Program, made: LoaderMade) -> bool:
     refs = [case for case in given.cases if isinstance(case, Ref)] if given is not None else []
     samplers = [batched(program, ref) for ref in refs]
     return bool(samplers) and all(
-        each is not None and not is_absent(each) and _knows_no_rank(program, each, made.site) for each in samplers
+        each is not None and not is_absent(each) and _knows_no_rank(program, each, made) for each in samplers
     )
 
 
@@ -91,11 +91,27 @@ def is_sequential(program: Program, sampler: Value | None) -> bool:
     return bool(refs) and all(program.objects[ref.obj].name.endswith(".SequentialSampler") for ref in refs)
 
 
-def _may_get_one(program: Program, site: Site) -> bool:
+def _may_get_one(program: Program, made: LoaderMade) -> bool:
     """Whether the call names a sampler that was None where it was read, and may be one in another run."""
-    said = words(program).of(site).split()
+    said = words(program).of(made.site).split()
     named = said[said.index("sampler=") + 1 :][:1] if "sampler=" in said else ["None"]
-    return named != ["None"] and not _is_never_one(program, site, named[0])
+    if named == ["None"] or _is_left_out(program, made, named[0]):
+        return False
+    return not _is_never_one(program, made.site, named[0])
+
+
+def _is_left_out(program: Program, made: LoaderMade, name: str) -> bool:
+    """Whether the call that led to the function around a loader gives it no sampler: its parameter is None by default,
+    and this run has none."""
+    function = program.function_around(made.site)
+    names = [param.name for param in function.params] if function is not None else []
+    led = next((site for site in reversed(made.calls) if program.function_around(site) is not function), None)
+    call = words(program).node(led) if led is not None and led not in program.entries and name in names else None
+    if not isinstance(call, ir.Call) or any(arg.star for arg in call.args):
+        return False
+    is_method = names[:1] in (["self"], ["cls"])
+    plain = sum(1 for arg in call.args if arg.keyword is None)
+    return plain <= names.index(name) - is_method and name not in {arg.keyword for arg in call.args}
 
 
 def _is_never_one(program: Program, site: Site, name: str) -> bool:
@@ -127,10 +143,10 @@ def _is_part_of_range(program: Program, sampler: Obj) -> bool:
     return is_range and not asks_for_rank(program, sampler.trace.site)
 
 
-def _knows_no_rank(program: Program, sampler: Value | None, site: Site) -> bool:
+def _knows_no_rank(program: Program, sampler: Value | None, made: LoaderMade) -> bool:
     """Whether there is no sampler, or one of torch's that draws from the whole dataset on every rank."""
     if sampler is None or is_absent(sampler):
-        return not _may_get_one(program, site)
+        return not _may_get_one(program, made)
     for case in sampler.cases:
         obj = program.objects[case.obj] if isinstance(case, Ref) else None
         if obj is None or not (obj.name.startswith(_WHOLE) or _is_part_of_range(program, obj)):

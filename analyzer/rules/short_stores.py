@@ -210,7 +210,13 @@ def is_sorted(program: Program, store: Store) -> bool:
 
 
 def is_metric(program: Program, carrier: Tensor | Unknown) -> bool:
-    """Whether what gives a tensor was handed in and is named as a measure: such functions give numbers."""
+    """Whether what gives a tensor was handed in and is named as a measure: such functions give numbers, unless a
+    backward pass begins with what they gave (``policy.evaluate_actions(…)``)."""
+    made = carrier.trace.site if carrier.trace is not None else None
+    if any(
+        root.at == made.at and root.path == made.path for event in program.of(Backward) for root in event.roots if made
+    ):
+        return False
     node = words(program).node(carrier.trace.site) if carrier.trace is not None else None
     named = (dotted(node.callee) or "").rpartition(".")[2] if isinstance(node, ir.Call) else ""
     return bool(_MEASURES.search(named))

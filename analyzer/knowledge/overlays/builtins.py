@@ -9,11 +9,11 @@ from analyzer.engine import values as engine
 from analyzer.engine.calls import Calls, iterator
 from analyzer.engine.graphs import combine
 from analyzer.engine.machine import Args, unseen
-from analyzer.engine.measures import UNITS, Drawn, number_of
+from analyzer.engine.measures import UNITS, Drawn, added_up, number_of
 from analyzer.engine.operations import LENGTHS
 from analyzer.engine.state import State
 from analyzer.engine.trace import Gap, start
-from analyzer.engine.typing import is_blank, is_only_listed
+from analyzer.engine.typing import goes_over, is_blank, is_only_listed
 from analyzer.engine.values import (
     Const,
     Counting,
@@ -105,16 +105,18 @@ def _len(machine: Calls, args: Args, at: int, state: State) -> Value:
     else:
         units = {_counted(machine, case) for case in _first(args).cases}
     unit, gap = units.pop() if len(units) == 1 else None, None
-    name = dotted(node) if node is not None else None
-    if unit is None and name is not None and all(map(_is_unread, _first(args).cases)) and _is_drawn(machine, name):
+    if unit is None and node is not None and all(map(_is_unread, _first(args).cases)) and _is_drawn(machine, node):
         unit, gap = "batches", Gap.CONVENTION  # of what was not read, and is looped over here
     note = {"samples": "the number of samples", "batches": "the number of batches", "size": "the size of a batch"}
     return Scalar(unit or "length", trace=start(machine.site(at), note.get(unit or "", "a length"), gap))
 
 
-def _is_drawn(machine: Calls, name: str) -> bool:
-    """Whether a loop goes over what a name stands for, and not only the columns of a list are taken out of it."""
-    function = machine.frame.node
+def _is_drawn(machine: Calls, node: ir.Expr) -> bool:
+    """Whether a loop goes over what a name stands for, and not only the columns of a list are taken out of it; or over
+    an item as it is written here (``loaders[phase]``)."""
+    function, name = machine.frame.node, dotted(node)
+    if name is None:
+        return isinstance(node, ir.Subscript) and isinstance(function, ir.FunctionDef) and goes_over(function, node)
     is_listed = isinstance(function, ir.FunctionDef) and is_only_listed(function, name)
     return "for" in machine.uses_of(name) and not is_listed
 
@@ -196,6 +198,13 @@ def _sum(machine: Calls, args: Args, at: int, state: State) -> Value:
     return combine(carriers) if carriers else Scalar()
 
 
+def _total(machine: Calls, args: Args, at: int, state: State) -> Value:
+    result = _sum(machine, args, at, state)
+    if not isinstance(result, Scalar):
+        return result
+    return added_up(_elements(machine, _first(args), at, state), result, machine.site(at))  # ``sum(losses)``
+
+
 def _next(machine: Calls, args: Args, at: int, state: State) -> Value:
     machine.emit(Drawn, at, None)
     return _elements(machine, _first(args), at, state)
@@ -219,6 +228,22 @@ def _super(machine: Calls, args: Args, at: int, state: State) -> Value:
     if isinstance(frame.this, Ref):
         return External("super.")
     return Unknown("super outside a method")
+
+
+def _base_init(machine: Calls, args: Args, at: int, state: State) -> Value:
+    """``super().__init__(model, optimizer)`` of a base that was not read: by convention it keeps what it is given under
+    the names the class then uses (``self.model``)."""
+    this = machine.frame.this
+    result = machine.call_unseen(External("builtins.super.__init__"), args, at, state, "the base class was not read")
+    if not isinstance(this, Ref):
+        return result
+    written = ((node, value) for node, value in zip(args.nodes, args.positional, strict=False) if node is not None)
+    named = [*((dotted(node) or "", value) for node, value in written), *args.keywords.items()]
+    for name, value in named:
+        is_known = not any(map(is_blank, value.cases))  # else what the class uses it as says more
+        if is_known and name.isidentifier() and state.get((this.obj, name)) is None and machine.uses_of(f"self.{name}"):
+            state.set((this.obj, name), value)
+    return result
 
 
 def _chain(machine: Calls, args: Args, at: int, state: State) -> Value:
@@ -249,8 +274,9 @@ FUNCTIONS: dict[str, Function] = {
     "tqdm": _same_elements,
     "tqdm.trange": _range, "itertools.islice": _same_elements, "itertools.cycle": _same_elements,
     "itertools.count": _range, "itertools.chain": _chain,
-    "builtins.sum": _sum, "builtins.next": _next, "builtins.getattr": _getattr, "functools.partial": _partial,
-    "builtins.super": _super, "builtins.map": _map, "builtins.filter": _filter, "builtins.int": _number(int),
+    "builtins.sum": _total, "builtins.next": _next, "builtins.getattr": _getattr, "functools.partial": _partial,
+    "builtins.super": _super, "builtins.super.__init__": _base_init, "builtins.map": _map,
+    "builtins.filter": _filter, "builtins.int": _number(int),
     "builtins.float": _number(float), "builtins.len": _len, "builtins.str": _text,
     **{f"builtins.{name}": _plain for name in (
         "print", "bool", "isinstance", "hasattr", "any", "all", "type", "id", "repr",
