@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from analyzer.engine.device_events import Clock, Sync
 from analyzer.engine.events import Backward, Event, Forward, Loop, Step
 from analyzer.engine.program import Program, nest_key
-from analyzer.engine.trace import Gap, Trace
+from analyzer.engine.trace import Gap, Trace, start
 from analyzer.engine.values import Const, Scalar
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
+from analyzer.rules.distinct_values import is_reached_once
 
 MAX_FEW = 32
+MAX_SHOWN = 8
+"""Places that one finding names beside its own."""
 MANY_READS = 4
 """So many numbers that are read one by one, in every step, are worth a word."""
 
@@ -49,11 +53,13 @@ class SyncInHotLoop(Rule):
     but the last leaves the device without work. So are waits per element in evaluation, in a counted loop, or around a
     loop that trains (once per epoch or round), and `torch.cuda.synchronize()` or `empty_cache()` in every step.
 
-    One copy of the whole tensor (`.cpu()`, `.tolist()`) before an inner loop works as well.
+    One copy of the whole tensor (`.cpu()`, `.tolist()`) before an inner loop works as well. The waits of one loop are
+    one finding.
 
     ## When it stays quiet
     For one wait per step (logging, a running sum), under `step % n == 0`, over a handful of losses in a list or dict,
-    for tensors in the host's memory, for measurements of time, and where the number decides how the step goes on.
+    for tensors in the host's memory, for measurements of time, in a branch for one of the elements
+    (`if i == len(x) - 1:`), and where the number decides how the step goes on.
 
     ## Fix safety
     No automatic fix: what to gather, and when to read it, is the author's choice.
@@ -75,6 +81,7 @@ class SyncInHotLoop(Rule):
         stepping = _at_home(program.of(Step))
         running = training | _at_home(each for each in program.of(Forward) if program.has_parameters(each))
         timed = program.nests_with(program.of(Clock))
+        elements: dict[tuple[object, ...], list[_InLoop]] = {}
         for sync in syncs:
             steps = _around_unrolled(program, sync, training & stepping) or _step_loop(sync, running)
             inner = sync.loops[len(steps) :]
@@ -85,7 +92,12 @@ class SyncInHotLoop(Rule):
                     _report_explicit(program, report, sync, steps)
             elif inner and all(loop.kind != "while" for loop in inner):
                 is_training = nest_key(steps) in training & stepping and _is_step(program, steps)
-                _report_element(program, report, sync, steps, inner, is_training)
+                element = next((loop for loop in inner if _runs_over_elements(loop)), None)
+                if element is not None and not is_reached_once(program, sync, element):
+                    found = _InLoop(sync, steps, element, is_training)
+                    elements.setdefault((nest_key(steps), element.key, is_training), []).append(found)
+        for waits in elements.values():
+            _report_elements(program, report, waits)
         _report_between(program, report, [sync for sync in syncs if nest_key(sync.loops) in training])
 
 
@@ -134,22 +146,36 @@ def _around_unrolled(program: Program, sync: Sync, stepping: frozenset[tuple[obj
     return ()
 
 
-def _report_element(
-    program: Program, report: Report, sync: Sync, steps: tuple[Loop, ...], inner: tuple[Loop, ...], is_training: bool
-) -> None:
-    element = next((loop for loop in inner if _runs_over_elements(loop)), None)
-    if element is None or sync.value is None:
-        return
+@dataclass(frozen=True, slots=True)
+class _InLoop:
+    """A wait per iteration of a loop inside a step."""
+
+    sync: Sync
+    steps: tuple[Loop, ...]
+    element: Loop
+    is_training: bool
+
+
+def _report_elements(program: Program, report: Report, waits: list[_InLoop]) -> None:
+    """The waits of one loop are one finding, at the first of those that are surely waits: one change mends all."""
+    first = min(waits, key=lambda each: (_gaps(each.sync) != [], each.sync.order))
+    sync, element = first.sync, first.element
+    others = list(dict.fromkeys(each.sync.site for each in waits if each.sync.site != sync.site))
     what = {"parameters": "parameter", "tensor": "element"}.get(element.runs_over, "iteration of an inner loop")
-    because: list[Trace] = [steps[-1].trace, element.trace, sync.trace]
+    more = f" So {'do' if len(others) > 1 else 'does'} {len(others)} more in this loop." if others else ""
+    because: list[Trace] = [first.steps[-1].trace, element.trace, sync.trace]
     report(
         sync.site,
-        f"`{program.sources.text(sync.site)}` {{does wait}} for the device once per {what}, in every step. "
+        f"`{program.sources.text(sync.site)}` {{does wait}} for the device once per {what}, in every step.{more} "
         "Gather the values on the device and read them once, outside the inner loop.",
-        because=because,
-        gaps=[Gap.CONVENTION] if sync.value.device == "model" else [],
-        severity=Severity.WARNING if is_training and element.runs_over != "range" else Severity.NOTE,
+        because=[*because, *(start(site, "another wait") for site in others[:MAX_SHOWN])],
+        gaps=_gaps(sync),
+        severity=Severity.WARNING if first.is_training and element.runs_over != "range" else Severity.NOTE,
     )
+
+
+def _gaps(sync: Sync) -> list[Gap]:
+    return [Gap.CONVENTION] if sync.value is not None and sync.value.device == "model" else []
 
 
 def _runs_over_elements(loop: Loop) -> bool:
