@@ -12,6 +12,7 @@ from analyzer.fixes.apply import apply, choose
 from analyzer.journal import Answers as Answers
 from analyzer.journal import Journal as Journal
 from analyzer.nesting import decode
+from analyzer.programs import tells_who_calls as tells_who_calls
 
 if TYPE_CHECKING:
     from analyzer.reduce import Reduced

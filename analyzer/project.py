@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 from analyzer.api import Files
 from analyzer.journal import Journal
+from analyzer.programs import MARK, code, is_python, scripts
 from analyzer.reach import Reach
 from analyzer.settings import Settings
 
@@ -32,7 +33,8 @@ class Project:
         self.journal = Journal() if journal is None else journal
         """The questions that anything was asked since somebody last looked: what a result depends on."""
         self._paths = frozenset(files.paths())
-        self._python = sorted(path for path in self._paths if path.endswith((".py", ".ipynb")))
+        self._python = sorted(filter(is_python, self._paths))
+        self._code = sorted([*self._python, *scripts(self._paths)])
         self._by_word: dict[re.Pattern[bytes], dict[bytes, list[str]]] = {}
         """The files in which a pattern matches, by the words in them."""
         self._others: frozenset[str] = frozenset()
@@ -48,7 +50,8 @@ class Project:
         """The same tree with another text of one file: what is known of the others stays known."""
         changed: Project = object.__new__(Project)
         changed.files, changed.journal, changed._changed = files, self.journal, path
-        changed._paths, changed._python, changed._num_words = self._paths, self._python, 0
+        changed._paths, changed._python, changed._code = self._paths, self._python, self._code
+        changed._num_words = 0
         changed._by_word, changed._others = dict(self._by_word), self._others | {path}
         changed._on_import_lines, changed._resolved = self._on_import_lines, self._resolved
         changed._reach, changed._settings = None, self._settings
@@ -82,9 +85,12 @@ class Project:
         self.journal.reads.add(path)
         return self.files.read(path)
 
+    def _text(self, path: str) -> bytes:
+        return code(path, self.files.read(path)) or b""
+
     def naming(self, name: str, but: str, also: re.Pattern[bytes] | None = None) -> Iterator[str]:
-        """The other Python files and notebooks that hold `name` as a word, and a match of `also`: one of few patterns,
-        as every file is searched once for each."""
+        """The other Python files, notebooks and scripts that hold `name` as a word, and a match of `also`: one of few
+        patterns, as every file is searched once for each."""
         words = (None, 0) if also is None else (also.pattern.decode("latin-1"), also.flags)
         return self.journal.listed(("naming", name, *words, but), self._naming(name, but, also), self._changed)
 
@@ -92,7 +98,7 @@ class Project:
         word = name.encode()
         if also is None:
             spoken = re.compile(rb"\b%s\b" % re.escape(word))
-            found = [path for path in self._python if spoken.search(self.files.read(path) or b"")]
+            found = [path for path in self._code if spoken.search(self._text(path))]
         else:
             found = self._with_word(word, also)
         return (path for path in found if path != but)
@@ -103,8 +109,8 @@ class Project:
         known, others = self._by_word.get(also), self._others
         if known is None:
             known = self._by_word[also] = {}
-            for path in self._python:
-                source = self.files.read(path) or b""
+            for path in self._code:
+                source = self._text(path)
                 if path not in others and also.search(source) is not None:
                     words = set(_WORD.findall(source))
                     self._num_words += len(words)
@@ -112,7 +118,7 @@ class Project:
                         known.setdefault(each, []).append(path)
         found = [path for path in known.get(word, ()) if path not in others]
         for path in others & self._paths:
-            source = self.files.read(path) or b""
+            source = self._text(path)
             if also.search(source) is not None and word in _WORD.findall(source):
                 found.append(path)
         return sorted(found) if others else found
@@ -125,8 +131,8 @@ class Project:
     def _importers(self, name: str, path: str) -> Iterator[str]:
         if self._on_import_lines is None:
             self._on_import_lines = {}
-            for each in self._python:
-                for known in _words_on_import_lines(self.files.read(each) or b""):
+            for each in self._code:
+                for known in _words_on_import_lines(self._text(each)):
                     self._on_import_lines.setdefault(known, []).append(each)
         word, changed = name.encode(), self._changed
         found = [each for each in self._on_import_lines.get(word, ()) if each not in (path, changed)]
@@ -200,7 +206,7 @@ class Project:
 
 
 def _words_on_import_lines(source: bytes) -> set[bytes]:
-    lines = (line for line in source.split(b"\n") if b"import" in line or b"from" in line)
+    lines = (line for line in source.removeprefix(MARK).split(b"\n") if b"import" in line or b"from" in line)
     return {word for line in lines if _IMPORT_LINE.match(line) for word in _WORD.findall(line)}
 
 
@@ -251,7 +257,7 @@ def _imported(source: bytes, path: str, home: Callable[[str, int], str | None]) 
 
 def _imports(source: bytes) -> Iterator[tuple[str, int]]:
     """Dotted names and levels; ``from a import b`` may mean the module ``a.b``."""
-    for match in _IMPORT.finditer(source):
+    for match in _IMPORT.finditer(source.removeprefix(MARK)):
         if match["modules"]:
             for part in match["modules"].decode("utf-8", "replace").split(","):
                 if words := part.split():

@@ -3,7 +3,8 @@
 What is said of such code is true of its text, and harms nobody as the project is run. Only a tree that shows a program
 (a ``__main__`` guard, a notebook, a script's body) shows who is called; what is installed for others is called by them,
 and where names are looked up by strings that are made when the program runs, any name may be meant that some text or
-configuration of the tree holds, or may be put together of.
+configuration of the tree holds, or may be put together of. A string that is written down and names a module of the tree
+(``"package.module:function"``) names what is in it, also in the files that say how the tree is installed.
 
 The question is answered from words, not from calls: a definition is reached where code that is reached itself holds its
 name as a word, whatever it means there. That errs to the side of what is used.
@@ -14,8 +15,11 @@ from __future__ import annotations
 import posixpath
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+
+from analyzer.callers import called_by, is_served, offered
+from analyzer.programs import code, is_python, scripts
 
 MAX_FILES = 1500
 """A tree with more Python files is not asked: its words would cost more than they tell."""
@@ -52,8 +56,16 @@ _SETS_UP = re.compile(
 _LOADS_BY_NAME = re.compile(
     rb"\b(?:import_module|__import__|iter_modules|walk_packages|exec_module|spec_from_file_location|run_module|run_path"
     rb"|execfile|load_source|instantiate|locate|get_class|get_method|_target_|LightningCLI|import_from_string"
-    rb"|import_string|load_object|pydoc|hubconf)\b"
+    rb"|import_string|load_object|pydoc|hubconf|resolve_name|SourceFileLoader|_LazyModule|lazy_loader)\b"
+    rb"|\bhydra\.utils\.call\b|\bfrom[ \t]+hydra(?:\.utils)?[ \t]+import\b[^\n]*\b(?:call|utils)\b"
 )
+_SPOKEN = re.compile(
+    rb"[\"'][ \t]*(?:[\w.-]{1,80}[ \t]*=[ \t]*)?([A-Za-z_]\w{0,80}(?:[.:]\w{1,80}){1,12})[ \t]*"
+    rb"(?:\[[\w, ]{0,80}\])?[\"']"
+)
+"""A string that may name a module, or what is in one: ``"package.module"``, ``"name = package.module:function"``."""
+_POINTED = re.compile(rb"=[ \t]*[\"']?([A-Za-z_][\w.]{0,200}:\w{1,80})")
+"""An entry point of ``setup.cfg``."""
 _LOOKS_UP = re.compile(
     rb"\bgetattr\(\s*([\w.]*)[^,'\"]{0,400},\s*(?![\"'][^\"'{%]*[\"']\s*[,)])|\b([\w.]+)\.__dict__\b|\bvars\(\s*([\w.]*)"
     rb"|\b(globals|locals)\(\)|(?<![\w.])(eval|exec)\(|\b(getmembers)\("
@@ -69,7 +81,6 @@ _HUSHED = re.compile(
 )
 """Decorators that hand a definition to nobody."""
 _PLAIN_BASES = frozenset({b"object", b"Module", b"ABC", b"ModuleList", b"Sequential"})
-_CALLED_BY_MODULES = frozenset({b"forward", b"extra_repr", b"reset_parameters", b"train", b"eval"})
 _COLLECTS = re.compile(rb"\b(?:__init_subclass__|__subclasses__|metaclass[ \t]*=[ \t]*(?!\w*\.?ABCMeta))")
 _TRIES = re.compile(rb"\b(?:backward|step|parse_args|argv|main|train|fit|run|load_state_dict|fire|hydra|open|save)\b")
 """Words of a program that does something; without any, a ``__main__`` part that makes its inputs up, or uses nothing,
@@ -80,13 +91,6 @@ _COLLECTED = re.compile(
     rb"^[ \t]*(?:import|from)[ \t]+(?:pytest|unittest)\b|^(?:async[ \t]+)?def[ \t]+test_", re.MULTILINE
 )
 _BUILDS = re.compile(r"(?:.*/)?(?:conftest|setup|conf|noxfile)\.py")
-_SERVES = re.compile(r"(?:.*/)?(?:hubconf|__main__|tasks|fabfile|wsgi|asgi)\.py")
-_SERVED = re.compile(
-    rb"^(?:from|import)[ \t]+(?:cog|ts|sagemaker\w*|bentoml|litserve|mlserver|ray)\b|^def[ \t]+"
-    rb"(?:model_fn|predict_fn|lambda_handler|handler)\b",
-    re.MULTILINE,
-)
-"""Files that a tool calls by their names, or by the names in them."""
 _NAME = re.compile(rb"[A-Za-z_]\w*")
 _DEFINED_ANYWHERE = re.compile(rb"\b(?:def|class)[ \t]+(\w+)")
 _PIECES = re.compile(rb"(?<=_)(?=[A-Za-z0-9])|(?<=[a-z0-9])(?=_)|(?<=[a-z0-9])(?=[A-Z])")
@@ -94,6 +98,7 @@ _PIECES = re.compile(rb"(?<=_)(?=[A-Za-z0-9])|(?<=[a-z0-9])(?=_)|(?<=[a-z0-9])(?
 _CONFIGURES = (".yaml", ".yml", ".json", ".toml", ".cfg", ".ini", ".sh", ".md", ".txt", ".gin", ".jsonnet")
 _LONGEST = 256 * 1024
 _RUN = re.compile(rb"%run[ \t]+(?:-\w[ \t]+)*[\"']?([\w./-]+)")
+_INSTALLERS = ("setup.py", "setup.cfg", "pyproject.toml")
 _INSTALLS = re.compile(rb"^\[(?:project|tool\.poetry|build-system)\]", re.MULTILINE)
 
 Imports = Callable[[bytes], Iterable[tuple[str, int]]]
@@ -237,7 +242,8 @@ class Reach:
         self, paths: Collection[str], read: Callable[[str], bytes | None], imports: Imports, resolve: Resolve
     ) -> None:
         self._paths, self._read, self._imports, self._resolve = paths, read, imports, resolve
-        self._python = sorted(path for path in paths if path.endswith((".py", ".ipynb")))
+        self._python = sorted(filter(is_python, paths))
+        self._code = [*self._python, *scripts(paths)]
         self._by_name: dict[str, list[str]] = {}
         """The files by the last word of the modules that they are."""
         self._outlines: dict[str, Outline] = {}
@@ -249,6 +255,7 @@ class Reach:
         self._linked: set[str] = set()
         self._texts: dict[str, bytes] = {}
         """Of a tree that looks names up: a name may be put together."""
+        self._stems = {part for path in self._code for part in path.removesuffix(".py").split("/")}
 
     def why_not(self, path: str, names: tuple[str, ...]) -> str | None:
         """Why nothing reaches a definition (`NO_CALL`, `NO_IMPORT`); None where something may."""
@@ -273,9 +280,12 @@ class Reach:
 
     # --- one file -----------------------------------------------------------------------------------------------------
 
+    def _text(self, path: str) -> bytes | None:
+        return code(path, self._read(path))
+
     def _outline(self, path: str) -> Outline:
         if path not in self._outlines:
-            self._outlines[path] = outline(self._read(path) or b"")
+            self._outlines[path] = outline(self._text(path) or b"")
         return self._outlines[path]
 
     def _is_entry(self, path: str) -> bool:
@@ -288,13 +298,13 @@ class Reach:
 
     def _is_served(self, path: str) -> bool:
         """Whether a tool calls what a file defines."""
-        return bool(_SERVES.fullmatch(path) or _SERVED.search(self._read(path) or b""))
+        return is_served(path, self._text(path) or b"")
 
     def _is_test(self, path: str) -> bool:
         """Whether a file serves tests, the installation or documents: what it calls is not used by that."""
         if path not in self._tests:
             is_named = bool(_TEST.fullmatch(path))
-            is_test = is_named and bool(_COLLECTED.search(self._read(path) or b""))
+            is_test = is_named and bool(_COLLECTED.search(self._text(path) or b""))
             self._tests[path] = is_test or bool(_BUILDS.fullmatch(path))
         return self._tests[path]
 
@@ -304,8 +314,9 @@ class Reach:
         if not self._is_entry(path):
             return False
         if path not in self._at_home:
-            live = _Live(collects=False)
+            live = _Live(collects=False, called=called_by(known.imported))
             live.enter(known)
+            live.offer(offered(self._text(path) or b""), known, {path: known})
             live.spread()
             self._at_home[path] = live.dead(known)
         return not any(names[:end] in self._at_home[path] for end in range(1, len(names) + 1))
@@ -319,7 +330,7 @@ class Reach:
 
     def _is_installed(self, folder: str) -> bool:
         while True:
-            for name in ("setup.py", "setup.cfg", "pyproject.toml"):
+            for name in _INSTALLERS:
                 path = f"{folder}/{name}".lstrip("/")
                 if path in self._paths and (name != "pyproject.toml" or self._installs(path)):
                     return True
@@ -341,12 +352,15 @@ class Reach:
         return self._dead
 
     def _found(self) -> dict[str, set[tuple[bytes, ...]]]:
-        sources = {path: self._read(path) for path in self._python}
-        entries = [path for path in self._python if sources[path] is not None and self._is_entry(path)]
+        sources = {path: self._text(path) for path in self._code}
+        entries = [path for path in self._code if sources[path] is not None and self._is_entry(path)]
         if not entries or None in sources.values():
             return {}
         texts = {path: source for path, source in sources.items() if source is not None}
-        leads = {path: self._leads(path, source) for path, source in texts.items()}
+        strings = {path: list(self._strings(path, source, _SPOKEN)) for path, source in texts.items()}
+        leads = {path: self._leads(path, texts[path]) | {home for home, _ in strings[path]} for path in texts}
+        pointed = list(self._pointed())
+        entries += [home for home, _ in pointed if home in texts]
         imported = {other for path, others in leads.items() for other in others if not self._is_test(path)}
         self._linked = {path for path in texts if leads[path] or path in imported}
         reached = self._reached(entries, leads)
@@ -356,15 +370,17 @@ class Reach:
             apart = set(texts) - reached
             apart = {path for path in apart if not self._is_public(path, ())}
             self._alone = {path for path in apart if leads[path] or posixpath.dirname(path) in homes}
-        live = _Live(collects=any(_COLLECTS.search(text) for text in texts.values()))
         public = {path for path in texts if self._is_public(path, ()) and not self._is_test(path)}
         mine = sorted(reached | public) if not by_name else [path for path in texts if not self._is_test(path)]
-        for path in mine:
-            known = self._outline(path)
-            live.enter(known, with_main=not known.tries_itself)
+        live = self._live(texts, mine)
+        for _, names in (*pointed, *(each for path in mine for each in strings[path])):
+            live.say(names)
         opened = {path for path in mine if self._is_served(path)}
         opened |= {other for path in mine for other in self._opened(path, texts[path], leads)}
         live.open(definition for path in opened for definition in self._outline(path).definitions)
+        for path in mine:
+            around = {path, *leads[path], *(far for near in leads[path] if _is_package(near) for far in leads[near])}
+            live.offer(offered(texts[path]), self._outline(path), {each: self._outline(each) for each in around})
         for path in public:
             theirs = (each for each in self._outline(path).definitions if not each.name.startswith(b"_"))
             live.open(theirs)  # others call it
@@ -395,6 +411,34 @@ class Reach:
         pieces = [name[:at] + mark for at in ends for mark in (b"{", b'"', b"'", b"%")]
         pieces += [mark + name[at:] for at in ends for mark in (b"}", b'"', b"'", b"%s")]
         return any(piece in source for source in self._texts.values() for piece in pieces)
+
+    def _live(self, texts: Mapping[str, bytes], mine: Iterable[str]) -> _Live:
+        """What the files that are run or imported say, still without what it reaches."""
+        outlines = {path: self._outline(path) for path in mine}
+        imported: set[bytes] = set().union(*(known.imported for known in outlines.values()))
+        live = _Live(collects=any(map(_COLLECTS.search, texts.values())), called=called_by(imported))
+        for known in outlines.values():
+            live.enter(known, with_main=not known.tries_itself)
+        return live
+
+    def _pointed(self) -> Iterator[tuple[str, list[bytes]]]:
+        """The entry points of the tree: the file, and the names of what is called in it."""
+        for path in sorted(self._paths):
+            name = path.rpartition("/")[2]
+            if name in _INSTALLERS:
+                yield from self._strings(path, self._read(path) or b"", _POINTED if name == "setup.cfg" else _SPOKEN)
+
+    def _strings(self, path: str, source: bytes, pattern: re.Pattern[bytes]) -> Iterator[tuple[str, list[bytes]]]:
+        """The files that strings name, and the names in them."""
+        for said in dict.fromkeys(pattern.findall(source)):
+            parts = re.split(r"[.:]", said.decode())
+            if parts[0] not in self._stems or parts[-1] == "py":
+                continue
+            for end in range(len(parts), 0, -1):
+                home = self._resolve(".".join(parts[:end]), path, 0)
+                if home is not None and home != path:
+                    yield home, [part.encode() for part in parts[end:]]
+                    break
 
     def _leads(self, path: str, source: bytes) -> set[str]:
         """The files that a file imports; where an import leads nowhere, those that it may mean."""
@@ -439,16 +483,22 @@ class Reach:
             if head not in (b"self", b"cls"):
                 for other in leads[path]:
                     yield other
-                    yield from leads[other] if other.endswith("__init__.py") else ()
+                    yield from leads[other] if _is_package(other) else ()
+
+
+def _is_package(path: str) -> bool:
+    return path.endswith("__init__.py")
 
 
 class _Live:
     """The words of what is reached, and what they reach."""
 
-    def __init__(self, *, collects: bool) -> None:
+    def __init__(self, *, collects: bool, called: Collection[bytes]) -> None:
         self.words: set[bytes] = set()
         self.collects = collects
         """Classes may be found through the classes that they inherit from."""
+        self.called = called
+        """The methods that are called although no code of the tree names them."""
         self._fresh: list[bytes] = []
         """The words that were not followed so far."""
         self._waiting: dict[bytes, list[Definition]] = {}
@@ -458,12 +508,31 @@ class _Live:
 
     def enter(self, known: Outline, *, with_main: bool = True) -> None:
         """A file that is run or imported."""
-        self._say(known.words | (known.main_words or set() if with_main else set()))
+        self.say(known.words | (known.main_words or set() if with_main else set()))
         for alias, name in known.aliases:
             self._aliases.setdefault(alias, []).append(name)
         for definition in known.definitions:
             is_collected = self.collects and definition.is_class and bool(definition.bases)
             self._wait(definition, is_reached=is_collected or definition.is_handed_on)
+
+    def say(self, words: Iterable[bytes]) -> None:
+        """Words that are read."""
+        fresh = set(words) - self.words
+        self.words |= fresh
+        self._fresh += fresh
+
+    def offer(self, calls: Iterable[frozenset[bytes]], known: Outline, around: Mapping[str, Outline]) -> None:
+        """Definitions that a command line is made of, by the words in the call that makes it; `around` are the file
+        itself and those that it imports, by their paths."""
+        for words in calls:
+            if not words:
+                self.open(known.definitions)
+                self.say(known.imported)
+            names = words | {name for alias, name in known.aliases if alias in words}
+            for path, other in around.items():
+                stem = path.removesuffix("/__init__.py").removesuffix(".py").rpartition("/")[2]
+                is_whole = other is not known and stem.encode() in names
+                self.open(each for each in other.definitions if is_whole or each.name in names)
 
     def open(self, definitions: Iterable[Definition]) -> None:
         """Definitions that may be found by their names."""
@@ -475,7 +544,7 @@ class _Live:
         """Follow the words until there are no new ones."""
         while self._fresh:
             word = self._fresh.pop()
-            self._say(self._aliases.get(word, ()))
+            self.say(self._aliases.get(word, ()))
             for definition in self._waiting.pop(word, ()):
                 self._reach(definition)
 
@@ -489,11 +558,6 @@ class _Live:
                 (live if id(method) in self._reached else found).add((definition.name, method.name))
         return found - live
 
-    def _say(self, words: Iterable[bytes]) -> None:
-        fresh = set(words) - self.words
-        self.words |= fresh
-        self._fresh += fresh
-
     def _wait(self, definition: Definition, *, is_reached: bool) -> None:
         if is_reached or definition.name in self.words:
             self._reach(definition)
@@ -504,8 +568,8 @@ class _Live:
         if id(definition) in self._reached:
             return
         self._reached.add(id(definition))
-        self._say(definition.words - {definition.name})
+        self.say(definition.words - {definition.name})
         is_plain = definition.bases - {b"nn", b"torch", b"abc"} <= _PLAIN_BASES
         for method in definition.methods:
-            is_called = method.name in _CALLED_BY_MODULES or method.name.startswith(b"__")
+            is_called = method.name in self.called or method.name.startswith(b"__")
             self._wait(method, is_reached=not is_plain or is_called or method.is_handed_on or method.is_class)

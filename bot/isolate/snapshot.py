@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from functools import cached_property
 from typing import Any
 
-from analyzer.api import Files, Journal
+from analyzer.api import Files, Journal, tells_who_calls
 
 _ABOUT_PATHS = frozenset({"file", "single", "shown"})
 """The questions that the list of files answers; the others ask for the texts as well."""
@@ -47,9 +47,7 @@ class Snapshot:
 
     @cached_property
     def _programs(self) -> list[str]:
-        """Python files, and those that say what is installed for others (`analyzer.reach`)."""
-        ends = (".py", ".ipynb", "pyproject.toml", "setup.cfg")
-        return sorted(path for path in self.paths() if path.endswith(ends))
+        return sorted(filter(tells_who_calls, self.paths()))
 
     def texts(self) -> str:
         """The digest of the list and of the bytes of all files that questions about the tree may read."""

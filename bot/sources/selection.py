@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
+from analyzer.api import tells_who_calls
 from analyzer.findings import Skipped
 from bot.sources.nearby import there_is
 
@@ -16,8 +17,6 @@ _EXCLUDED = frozenset({"node_modules", "site-packages", "__pycache__", "__pypack
 _SUFFIXES = frozenset({".py", ".pyi", ".pyw", ".ipynb"})
 _NO_PROGRAM = "neither Python nor a notebook: `preflight estimate` and `preflight launches` read launch configs"
 _PROJECT_MARKS = (".git", "pyproject.toml", "setup.py", "setup.cfg")
-_INSTALLS = frozenset({"setup.cfg", "pyproject.toml"})
-"""What says, beside ``setup.py``, that a package is installed for others, who may call anything in it."""
 _MAX_TREE_ENTRIES = 200_000  # a larger folder is no project but somebody's home: imports then stay near the targets
 MAX_BYTES = 8 * 2**20  # the analyzer refuses much smaller sources: this only bounds what is read
 MAX_NOTEBOOK_BYTES = 64 * 2**20  # as above; outputs make a notebook longer than its program
@@ -151,7 +150,8 @@ def _is_regular(file: Path) -> bool:
 
 
 def _tree(common: Path) -> tuple[Path, list[Path]]:
-    """The project that holds the named paths, its Python files, and what says whether it is installed."""
+    """The project that holds the named paths, and its files that say who calls what: a file by itself is judged as in
+    its tree."""
     root = _project_of(common)
     files: list[Path] = []
     num_entries = 0
@@ -160,7 +160,8 @@ def _tree(common: Path) -> tuple[Path, list[Path]]:
         num_entries += len(folders) + len(names)
         if num_entries > _MAX_TREE_ENTRIES and root != common:
             return common, list(_python_files(common, None))
-        files += [Path(place, name) for name in sorted(names) if name.endswith(".py") or name in _INSTALLS]
+        inside = "" if Path(place) == root else f"{PurePath(place).relative_to(root).as_posix()}/"
+        files += [Path(place, name) for name in sorted(names) if tells_who_calls(f"{inside}{name}")]
     return root, [file for file in files if _is_regular(file)]
 
 

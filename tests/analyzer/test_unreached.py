@@ -146,6 +146,68 @@ def test_a_tree_that_looks_names_up_still_has_to_name_them() -> None:
     assert _severity({"net.py": pieces, "main.py": _MAIN, "other.py": _LOADS}, "make_spare") is Severity.NOTE
 
 
+_PACKAGE = {"main.py": "import pkg.used\n\nif __name__ == '__main__':\n    pkg.used.train()\n", "pkg/used.py": _NET}
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"cli.py": "import fire\nimport pkg.copy\n\nfire.Fire(pkg.copy)\n"},
+        {"cli.py": "import fire\nfrom pkg import copy as commands\n\nfire.Fire(commands)\n"},
+        {"cli.py": "import fire\nfrom pkg.copy import spare\n\nfire.Fire()\n"},
+        {"cli.py": "from jsonargparse import CLI\nimport pkg.copy\n\nCLI({'run': pkg.copy})\n"},
+        {"jobs.py": "import queue\n\nqueue.put('pkg.copy.spare')\n"},
+        {"jobs.py": "import gym\n\ngym.register(id='X-v0', entry_point='pkg.copy:spare')\n"},
+        {"setup.py": "setup(entry_points={'console_scripts': ['go = pkg.copy:spare [extra]']})\n"},
+        {"setup.cfg": "[options.entry_points]\nconsole_scripts =\n    go = pkg.copy:spare\n"},
+        {"pyproject.toml": "[tool.poetry.scripts]\ngo = 'pkg.copy:spare'\n"},
+        {"conf/a.yaml": "_target_: pkg.copy.spare\n", "go.py": "import hydra\n\nhydra.utils.call(input())\n"},
+        {"conf/a.yaml": "_target_: pkg.copy.spare\n", "go.py": "from hydra.utils import call\n\ncall(input())\n"},
+        {"bin/train": "#!/usr/bin/env python3\nfrom pkg.copy import spare\n\nspare(1, 2, 3)\n"},
+        {"train": "#!/usr/bin/python\nimport pkg.copy\n\npkg.copy.spare(1, 2, 3)\n"},
+        {"go.py": "\ufeffimport pkg.copy\n\npkg.copy.spare(1, 2, 3)\n"},
+    ],
+    ids=str,
+)
+def test_what_is_run_by_its_name_is_reached(more: dict[str, str]) -> None:
+    """Command lines made of modules, written-down names, entry points, scripts of any kind."""
+    assert _severity({**_PACKAGE, "pkg/copy.py": _NET, **more}, "spare", "pkg/copy.py") is Severity.ERROR
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"cli.py": "import fire\nimport pkg.copy\nimport pkg.used\n\nfire.Fire(pkg.used)\n"},
+        {"cli.py": "import fire\nimport pkg.copy\n\nfire.Fire(pkg.copy.train)\n"},
+        {"cli.py": "import pkg.copy\n\nprint('spare', 'copy.spare', 'else.pkg.copy')\n"},
+        {"bin/train": "#!/bin/sh\nfrom pkg.copy import spare\n\nspare(1, 2, 3)\n", "go.py": "import pkg.copy\n"},
+        {"data/train": "#!/usr/bin/python\nimport pkg.copy\n\npkg.copy.spare(1, 2, 3)\n", "go.py": "import pkg.copy\n"},
+    ],
+    ids=str,
+)
+def test_what_is_not_run_by_its_name_is_not(more: dict[str, str]) -> None:
+    assert _severity({**_PACKAGE, "pkg/copy.py": _NET, **more}, "spare", "pkg/copy.py") is Severity.NOTE
+
+
+def test_methods_that_a_framework_calls_on_a_class_that_inherits_nothing() -> None:
+    text = (
+        _NET[: _NET.index("def spare")]
+        + """
+class Hooks:
+    def on_train_epoch_end(self, model: nn.Module, loader, optimizer):
+        for x, y in loader:
+            loss = nn.functional.cross_entropy(model(x).softmax(-1), y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+"""
+    )
+    run = "{}from net import Hooks, Net, train\n\nfor x in open('x'):\n    train(Hooks(), Net(), x)\n"
+    lightning = {"net.py": text, "main.py": run.format("import lightning\n")}
+    assert _severity(lightning, "Hooks") is Severity.ERROR
+    assert _severity({"net.py": text, "main.py": run.format("")}, "Hooks") is Severity.NOTE
+
+
 def test_a_name_in_private_or_tool_settings_is_no_installed_one() -> None:
     tools = {"pyproject.toml": "[tool.black]\nline-length = 100\n", "__init__.py": ""}
     assert _severity({"net.py": _NET, "main.py": _MAIN, **tools}) is Severity.NOTE
