@@ -15,6 +15,7 @@ an import means, not which files there are; the files that hold a name next to `
 | ``linked PATH`` | whether a file imports another one of a program's tree, or is imported |
 | ``left off NAME`` | whether the texts of the tree turn a setting off, and none turns it on |
 | ``single`` | whether the tree has one Python file |
+| ``whole`` | whether all code of the tree can be read |
 | ``shown PATH`` | whether findings in a file are wanted |
 """
 
@@ -139,5 +140,6 @@ _QUESTIONS: dict[str, Any] = {
     "left off": lambda project, _, name: project.is_left_off(name),
     "linked": lambda project, _, path: project.is_linked(path),
     "single": lambda project, _: project.is_single,
+    "whole": lambda project, _: project.is_whole,
     "shown": lambda _, shown, path: path in shown,
 }

@@ -13,13 +13,13 @@ from typing import TypeVar
 from analyzer import catalogue, extensions, screen, suppress, unit_tests
 from analyzer.api import Files, Options
 from analyzer.engine.aside import why_aside
+from analyzer.engine.called import why_unreached
 from analyzer.engine.missing import missing_import
 from analyzer.engine.program import BUDGET, Program
 from analyzer.engine.sources import Renumbered, Sources
 from analyzer.engine.stopped import why_stopped
 from analyzer.engine.trace import Site, Trace, start
 from analyzer.engine.undefined import why_undefined
-from analyzer.engine.unreached import why_unreached
 from analyzer.findings import Confidence, Evidence, Excuse, Finding, Fix, Report, Severity, Skipped, Span, Suppressed
 from analyzer.fixes.edits import resolve
 from analyzer.fixes.reconcile import reconcile

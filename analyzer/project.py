@@ -45,6 +45,7 @@ class Project:
         self._changed: str | None = None
         self._reach: Reach | None = None
         self._settings: Settings | None = None
+        self._is_whole: bool | None = None
 
     def with_changed(self, files: Files, path: str) -> Project:
         """The same tree with another text of one file: what is known of the others stays known."""
@@ -54,7 +55,7 @@ class Project:
         changed._num_words = 0
         changed._by_word, changed._others = dict(self._by_word), self._others | {path}
         changed._on_import_lines, changed._resolved = self._on_import_lines, self._resolved
-        changed._reach, changed._settings = None, self._settings
+        changed._reach, changed._settings, changed._is_whole = None, self._settings, self._is_whole
         return changed
 
     def make_room(self) -> None:
@@ -122,6 +123,19 @@ class Project:
             if also.search(source) is not None and word in _WORD.findall(source):
                 found.append(path)
         return sorted(found) if others else found
+
+    def may_name(self, name: str, but: str) -> bool:
+        """Whether another file of the tree holds a word, or could not be read: a pull request's tree may be there in
+        part."""
+        return any(self.naming(name, but)) or not self.is_whole
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all code of the tree can be read."""
+        if self._is_whole is None:
+            self._is_whole = all(self.files.read(path) is not None for path in self._code)
+        self.journal.answers["whole",] = self._is_whole
+        return self._is_whole
 
     def importers(self, name: str, path: str) -> Iterator[str]:
         """The other files that import `path` with `name` as a word on a line of an import. The tree is read once for

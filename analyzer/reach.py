@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 
 from analyzer.callers import called_by, is_served, offered
 from analyzer.programs import code, is_python, scripts
+from analyzer.unit_tests import is_file_of_tests
 
 MAX_FILES = 1500
 """A tree with more Python files is not asked: its words would cost more than they tell."""
@@ -86,10 +87,6 @@ _TRIES = re.compile(rb"\b(?:backward|step|parse_args|argv|main|train|fit|run|loa
 """Words of a program that does something; without any, a ``__main__`` part that makes its inputs up, or uses nothing,
 only tries what the file defines."""
 _MADE_UP = re.compile(rb"randn|rand|randint|ones|zeros|arange|\w*Tensor|summary")
-_TEST = re.compile(r"(?:.*/)?(?:test_[^/]*|[^/]*_test)\.py")
-_COLLECTED = re.compile(
-    rb"^[ \t]*(?:import|from)[ \t]+(?:pytest|unittest)\b|^(?:async[ \t]+)?def[ \t]+test_", re.MULTILINE
-)
 _BUILDS = re.compile(r"(?:.*/)?(?:conftest|setup|conf|noxfile)\.py")
 _NAME = re.compile(rb"[A-Za-z_]\w*")
 _DEFINED_ANYWHERE = re.compile(rb"\b(?:def|class)[ \t]+(\w+)")
@@ -303,8 +300,7 @@ class Reach:
     def _is_test(self, path: str) -> bool:
         """Whether a file serves tests, the installation or documents: what it calls is not used by that."""
         if path not in self._tests:
-            is_named = bool(_TEST.fullmatch(path))
-            is_test = is_named and bool(_COLLECTED.search(self._text(path) or b""))
+            is_test = is_file_of_tests(path, self._text(path) or b"")
             self._tests[path] = is_test or bool(_BUILDS.fullmatch(path))
         return self._tests[path]
 

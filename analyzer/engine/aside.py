@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 
 from analyzer.engine.trace import Site, Trace, start
+from analyzer.unit_tests import is_among_tests
 
 _KEPT = re.compile(
     r"(?:^|[/_\-. ])(?:archived?|archives|deprecated|obsolete|backups?|bak|attic|graveyard|unused|trash|old)"
@@ -20,7 +21,6 @@ _MEASURES = re.compile(
     r"(?:^|[/_\-. ])(?:profil(?:er|ers|es|ing)|latency|throughput|speedtest|flops)(?=[/_\-. ])",
     re.IGNORECASE,
 )
-_TRIES = re.compile(r"(?:^|/)tests?/(?:.*/)?test_[^/]*\.py$")
 
 
 def why_aside(site: Site) -> Trace | None:
@@ -29,6 +29,6 @@ def why_aside(site: Site) -> Trace | None:
         return start(site, "by its name, this file is kept for reference")
     if _MEASURES.search(site.path):
         return start(site, "by its name, this file measures: nobody keeps what it computes")
-    if _TRIES.search(site.path):
+    if is_among_tests(site.path):
         return start(site, "by its name, this file is a test: nobody keeps what it trains")
     return None

@@ -15,7 +15,6 @@ from analyzer.syntax.scope import dotted, of_type, walk
 
 _BACKWARD = re.compile(rb"backward|autograd\.grad")
 LOSS_DATA = re.compile(rb"loss\w*\.data(?:\.cpu\(\)(?:\.numpy\(\))?)?\[0\]")
-_BY_NAME = re.compile(rb"getattr\([^()]*\)\s*\(|getattr\(self,\s*(?![\"'\s])")
 _OFF = re.compile(r"no_grad|inference_mode")
 
 
@@ -25,54 +24,6 @@ def is_entered_under(program: Program, calls: Sequence[Site]) -> bool:
     name = program.entries.get(calls[0], "") if calls else ""
     unit = program.unit(calls[0].path) if name else None
     return unit is not None and name in _called_under(unit)
-
-
-def is_never_named(program: Program, calls: Sequence[Site]) -> bool:
-    """Whether the function that `calls` begin with, read without its callers, is named nowhere else in a tree of
-    several files: no caller is left to see, in which context it runs, or whether it does. A decorator may hand it to
-    one."""
-    entry = calls[0] if calls else None
-    name = program.entries.get(entry, "") if entry is not None else ""
-    unit = program.unit(entry.path) if entry is not None and name else None
-    if entry is None or unit is None or program.project.is_single or entry in program.open_entries:
-        return False
-    node = next((each for each in walk(unit.body, True) if getattr(each, "at", None) == entry.at), None)
-    if not isinstance(node, ir.FunctionDef) or node.decorators:
-        return False
-    if name.startswith("__"):  # said by no caller, who makes an instance
-        name = program.class_around(entry) or name
-    spoken = re.findall(rb"\b%s\b" % re.escape(name.encode()), program.project.read(entry.path) or b"")
-    if len(spoken) < 2 and not any(program.project.naming(name, entry.path)):
-        return True
-    return name == node.name and bool(program.class_around(entry)) and _is_never_asked_for(program, name, entry.path)
-
-
-def _is_never_asked_for(program: Program, name: str, path: str) -> bool:
-    """Whether nothing in the tree calls a method by its name, or hands it on, however often the name stands for
-    something else: ``trainer.val(loader)``, not ``meter.val``. Names that are made when the program runs may be any."""
-    files = [path, *program.project.naming(name, path)]
-    if any(True for _ in program.project.naming("getattr", "", _BY_NAME)):
-        return False
-    asked = re.compile(rb"\.\s*%s\b(?P<call>\s*\()?" % re.escape(name.encode()))
-    field = re.compile(rb"\.\s*%s\s*=[^=]" % re.escape(name.encode()))
-    sources = [program.project.read(each) or b"" for each in files]
-    if any(match["call"] for source in sources for match in asked.finditer(source)):
-        return False
-    return not any(map(asked.search, sources)) or any(map(field.search, sources))
-
-
-def is_of_unused_class(program: Program, site: Site) -> bool:
-    """Whether a method's class is named nowhere in a tree of several files but where it is defined, and by itself."""
-    unit = program.unit(site.path)
-    classes = [node for node in (unit.body if unit is not None else ()) if isinstance(node, ir.ClassDef)]
-    cls = next(
-        (each for each in classes if any(getattr(part, "at", None) == site.at for part in walk(each.body, True))), None
-    )
-    if cls is None or unit is None or cls.decorators or program.project.is_single:
-        return False
-    spoken = re.findall(rb"\b%s\b" % re.escape(cls.name.encode()), program.project.read(site.path) or b"")
-    own = 1 + sum(1 for part in walk(cls.body, True) if isinstance(part, ir.Name) and part.id == cls.name)
-    return len(spoken) <= own and not any(program.project.naming(cls.name, site.path))
 
 
 @remembered(maxsize=16)

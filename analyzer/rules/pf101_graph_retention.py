@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from analyzer.engine.called import is_never_named
 from analyzer.engine.events import Backward, Forward, Loop, Step, Store
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap, Site, Trace, start
@@ -14,7 +15,6 @@ from analyzer.rules.carried_state import check_state, grown_over
 from analyzer.rules.entered import (
     is_differentiated_elsewhere,
     is_entered_under,
-    is_never_named,
     is_volatile,
 )
 from analyzer.rules.meters import metered

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import NamedTuple
 
+from analyzer.engine.called import is_never_named
 from analyzer.engine.data_events import Restored
 from analyzer.engine.device_events import GraphLeft
 from analyzer.engine.events import Backward, Escape, Forward, Loop, Step, Store
@@ -21,7 +22,6 @@ from analyzer.rules.entered import (
     LOSS_DATA,
     is_entered_under,
     is_given_volatile,
-    is_never_named,
     is_tree_for_old_torch,
     is_volatile,
 )

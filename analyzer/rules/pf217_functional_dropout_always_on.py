@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from analyzer.engine.called import is_of_unused_class
 from analyzer.engine.events import Mode
 from analyzer.engine.mode_events import Dropped
 from analyzer.engine.optim_events import OptimizerMade
@@ -16,7 +17,7 @@ from analyzer.engine.words import words
 from analyzer.findings import Severity
 from analyzer.fixes.edits import InsertAfter
 from analyzer.rules.base import DraftFix, Report, Rule
-from analyzer.rules.entered import is_of_unused_class, is_tree_for_old_torch
+from analyzer.rules.entered import is_tree_for_old_torch
 from analyzer.syntax import ir
 from analyzer.syntax.scope import dotted, of_type, walk
 

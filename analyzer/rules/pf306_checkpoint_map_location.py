@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from analyzer.engine.called import is_uncalled
 from analyzer.engine.data_events import DeviceChosen, Distributed, GpuUsed, Read, Restored
 from analyzer.engine.events import Event, Step
 from analyzer.engine.loading import guarded_by_rank, is_absent, loading
@@ -206,7 +207,7 @@ def _happens(program: Program, event: Event, reads: list[Read]) -> bool:
     entry = event.calls[:1]
     if not entry or entry[0] not in program.entries or any(read.calls[:1] == entry for read in reads):
         return True
-    return not _is_uncalled(program, entry[0])
+    return not is_uncalled(program, entry[0])
 
 
 def _needs_gpu(program: Program) -> bool:
@@ -232,18 +233,7 @@ def _asserts_gpu(program: Program, path: str) -> bool:
 def _is_unused(program: Program, read: Read) -> bool:
     """Whether it stands in a function of a script that nothing calls."""
     source = program.project.read(read.site.path) or b""
-    return bool(read.calls) and b"__main__" in source and _is_uncalled(program, read.calls[0])
-
-
-def _is_uncalled(program: Program, entry: Site) -> bool:
-    """Whether no text of its file, and none of the files that import it, names a function."""
-    name = program.entries.get(entry)
-    if not name:
-        return False
-    word = re.compile(rb"\b" + re.escape(name.encode()) + rb"\b")
-    others = program.project.naming(name, entry.path)
-    source = program.project.read(entry.path) or b""
-    return len(word.findall(source)) == 1 and not any(program.project.imports(path, entry.path) for path in others)
+    return bool(read.calls) and b"__main__" in source and is_uncalled(program, read.calls[0])
 
 
 def _is_small(program: Program, use: Restored) -> bool:

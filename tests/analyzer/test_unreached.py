@@ -189,6 +189,14 @@ def test_what_is_not_run_by_its_name_is_not(more: dict[str, str]) -> None:
     assert _severity({**_PACKAGE, "pkg/copy.py": _NET, **more}, "spare", "pkg/copy.py") is Severity.NOTE
 
 
+def test_a_script_that_evaluates_is_no_test_by_its_name() -> None:
+    body = "def test_epoch(model):\n    spare(model, 2, 3)\n\n\n"
+    script = f"import argparse\nfrom net import spare\n\n\n{body}if __name__ == '__main__':\n    test_epoch(1)\n"
+    assert _severity({"net.py": _NET, "main.py": _MAIN, "test_net.py": script}) is Severity.ERROR
+    collected = script.replace("import argparse\n", "")
+    assert _severity({"net.py": _NET, "main.py": _MAIN, "test_net.py": collected}) is Severity.NOTE
+
+
 def test_methods_that_a_framework_calls_on_a_class_that_inherits_nothing() -> None:
     text = (
         _NET[: _NET.index("def spare")]
@@ -405,6 +413,7 @@ def test_a_file_by_itself_may_be_a_part_of_something() -> None:
         ("train_from_scratch.py", False),
         ("legacy-model/train.py", False),
         ("test/models/test_net.py", True),
+        ("test/net_test.py", True),
         ("test_net.py", False),
         ("src/train.py", False),
         ("threshold.py", False),
