@@ -1,7 +1,9 @@
 """A pull request on GitHub as a snapshot and two trees, with no more contents fetched than a review can need.
 
 Read: changed files and what they import, launch configs by their names and the scripts they mention, the base branch's
-configuration. Everything else is listed and has no bytes.
+configuration; where code changed, all code of the tree up to a size (`CODE_FILES`), because who calls what is asked of
+all of it: so a review and `preflight check` agree on how much a finding matters. Everything else is listed and has no
+bytes; nothing is concluded from what was not read.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Protocol
 
-from analyzer.api import imported_paths
+from analyzer.api import imported_paths, tells_who_calls
 from bot.core.config import CONFIG_PATHS, Config
 from bot.core.ledger import Ledger
 from bot.core.review_input import MemoryTree, ReviewInput
@@ -30,9 +32,14 @@ MAX_FETCHED_FILES = 600
 _MAX_MENTIONING = 256 * 1024
 """Bytes of a launch or config file in which names of other files are looked for."""
 MAX_FETCHED_BYTES = 32 * 1024 * 1024
+"""Of each tree, beside its code."""
+CODE_FILES, CODE_BYTES = 1500, 16 << 20
+"""The code of a tree is read whole, or as imports lead to it. Of 419 public training repositories one is larger; 300
+files and more are one request (a tarball) where none is known, and blobs are kept between reviews."""
 _ROUNDS = 6
 """Import hops followed from what changed."""
 _LAUNCH_SUFFIXES = frozenset({*SUFFIXES, ".pbs", ".lsf"})
+_CODE = (".py", ".ipynb")
 _SMALL_FILES, _SMALL_BYTES = 120, 1 << 20
 """A tree with no more to read than this is read at once: one request less for each hop of imports."""
 
@@ -64,18 +71,31 @@ class LazyTree:
         self._asked: set[str] = set()
         self._budget_files = MAX_FETCHED_FILES
         self._budget_bytes = MAX_FETCHED_BYTES
+        self._code = self._all_code()
+
+    def _all_code(self) -> frozenset[str]:
+        code = {path: entry for path, entry in self.listing.files.items() if tells_who_calls(path)}
+        is_whole = len(code) <= CODE_FILES and sum(entry.size for entry in code.values()) <= CODE_BYTES
+        return frozenset(code) if is_whole else frozenset()
+
+    def code(self) -> list[str]:
+        """Everything that may say who calls what; nothing of a tree that is too large for it."""
+        return sorted(self._code)
 
     def wanted(self, paths: Iterable[str]) -> dict[str, Entry]:
         """Of these, what is in the tree, not here yet and within the budget, which it uses up."""
         wanted: dict[str, Entry] = {}
         for path in dict.fromkeys(paths):
             entry = self.listing.files.get(path)
-            if entry is None or path in self._asked or self._budget_files <= 0 or entry.size > self._budget_bytes:
+            if entry is None or path in self._asked:
                 continue
+            if path not in self._code:
+                if self._budget_files <= 0 or entry.size > self._budget_bytes:
+                    continue
+                self._budget_files -= 1
+                self._budget_bytes -= entry.size
             self._asked.add(path)
             wanted[path] = entry
-            self._budget_files -= 1
-            self._budget_bytes -= entry.size
         return wanted
 
     def take(self, wanted: Mapping[str, Entry], blobs: Mapping[str, bytes]) -> list[str]:
@@ -103,7 +123,7 @@ class LazyTree:
     def mentioned(self, path: str) -> Collection[str]:
         """The files of the tree that one of its files imports or names."""
         content = self._bytes[path]
-        if path.endswith((".py", ".ipynb")):
+        if path.endswith(_CODE):
             try:
                 known = self.listing.files.keys()
                 return [*imported_paths(content, path, known), *named_configs(content, path, known)]
@@ -184,9 +204,13 @@ def read_pull(
     head = LazyTree(gateway.contents, pull.head_sha)
     before = {changed.previous_path or changed.path for changed in files}
     at_head = [file.path for file in files if file.status != "removed"]
+    asks_all = any(path.endswith(_CODE) for path in at_head)
     starts = {
-        head: _starting_points(head, [*at_head, *(word.removeprefix("./") for word in named)]),
-        base: [*_starting_points(base, before), *CONFIG_PATHS],
+        head: [
+            *_starting_points(head, [*at_head, *(word.removeprefix("./") for word in named)]),
+            *head.code() * asks_all,
+        ],
+        base: [*_starting_points(base, before), *CONFIG_PATHS, *base.code() * asks_all],
     }
     moved = {file.path: file.previous_path for file in files if file.previous_path}
     fetch_closure(gateway.contents, starts, pairs=moved)
@@ -211,7 +235,7 @@ def read_pull(
 def read_commit(gateway: Gateway, record: CommitRef, *, web_url: str) -> ReviewInput:
     """Everything `bot.core.branch` needs for a commit of the default branch, whose own configuration holds."""
     tree = LazyTree(gateway.contents, record.head_sha)
-    fetch_closure(gateway.contents, {tree: [*_starting_points(tree, ()), *CONFIG_PATHS]}, pairs={})
+    fetch_closure(gateway.contents, {tree: [*_starting_points(tree, ()), *tree.code(), *CONFIG_PATHS]}, pairs={})
     settled = read_config(gateway, tree.read)
     snapshot = PullSnapshot(
         repo_id=record.repo_id,
@@ -281,7 +305,7 @@ def _starting_points(tree: LazyTree, changed: Iterable[str]) -> list[str]:
 
 
 def _readable(path: str) -> bool:
-    return _suffix(path) in {".py", ".ipynb", *_LAUNCH_SUFFIXES, *CONFIG_SUFFIXES} or may_pin(path)
+    return _suffix(path) in {*_CODE, *_LAUNCH_SUFFIXES, *CONFIG_SUFFIXES} or may_pin(path)
 
 
 def _suffix(path: str) -> str:

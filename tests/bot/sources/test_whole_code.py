@@ -1,0 +1,84 @@
+"""A review reads all code of a tree up to a size, so that it judges a finding as `preflight check` does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from analyzer.api import analyze
+from analyzer.findings import Severity
+from bot.core.review_input import MemoryTree, git_blob_id
+from bot.github.contents import Entry, Listing
+from bot.sources import github
+from bot.sources.github import LazyTree, fetch_closure
+from tests.analyzer.test_unreached import _MAIN, _NET
+
+_FILES = {
+    "net.py": _NET,
+    "main.py": _MAIN,
+    "show.ipynb": '{"nbformat": 4, "cells": [{"cell_type": "code", "source": "import net\\nnet.Lone()(1)"}]}',
+    "bin/go": "#!/usr/bin/python3\nimport net\n\nprint(net)\n",
+    "pyproject.toml": "[tool.black]\n",
+    "README.md": "spare",
+    **{f"apart/m{number}.py": f"A = {number}\n" for number in range(150)},
+}
+
+
+class _Hub:
+    """The contents of one commit."""
+
+    def __init__(self, files: dict[str, str]) -> None:
+        self.by_path = {path: text.encode() for path, text in files.items()}
+        self.num_batches = 0
+
+    def tree(self, commit: str) -> Listing:
+        return Listing({path: Entry(git_blob_id(raw), len(raw)) for path, raw in self.by_path.items()}, is_cut=False)
+
+    def blobs(self, entries: Iterable[Entry], commit: str) -> dict[str, bytes]:
+        self.num_batches += 1
+        wanted = {entry.sha for entry in entries}
+        return {sha: raw for raw in self.by_path.values() if (sha := git_blob_id(raw)) in wanted}
+
+
+def _read(files: dict[str, str]) -> tuple[MemoryTree, _Hub]:
+    """What a review of a change to `net.py` reads."""
+    hub: Any = _Hub(files)
+    tree = LazyTree(hub, "c0ffee")
+    fetch_closure(hub, {tree: ["net.py", *tree.code()]}, pairs={})
+    return tree.frozen(), hub
+
+
+def _severities(tree: MemoryTree) -> list[tuple[str, int, Severity]]:
+    return [(item.rule, item.line, item.severity) for item in analyze(tree, ["net.py"]).findings]
+
+
+def test_the_code_of_a_tree_is_read_in_one_batch_and_judged_as_on_a_laptop() -> None:
+    tree, hub = _read(_FILES)
+    assert hub.num_batches == 1
+    assert tree.read("README.md") is None
+    whole = MemoryTree({path: text.encode() for path, text in _FILES.items()})
+    assert _severities(tree) == _severities(whole)
+    assert Severity.NOTE in {severity for rule, _, severity in _severities(tree) if rule == "PF204"}
+
+
+def test_nothing_is_concluded_from_a_tree_that_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What nobody names in the files that were read may be named in the others."""
+    monkeypatch.setattr(github, "CODE_FILES", 100)
+    tree, _ = _read(_FILES)
+    assert tree.read("apart/m0.py") is None
+    assert {severity for rule, _, severity in _severities(tree) if rule == "PF204"} == {Severity.ERROR}
+
+
+def test_files_that_are_no_code_do_not_crowd_it_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(github, "MAX_FETCHED_FILES", 1)
+    hub: Any = _Hub({**_FILES, "a.yaml": "x: 1\n", "b.yaml": "x: 2\n"})
+    tree = LazyTree(hub, "c0ffee")
+    fetch_closure(hub, {tree: ["a.yaml", "b.yaml", *tree.code()]}, pairs={})
+    assert [tree.read(path) is not None for path in ("a.yaml", "b.yaml", "net.py", "bin/go")] == [
+        True,
+        False,
+        True,
+        True,
+    ]
