@@ -69,7 +69,7 @@ def located(
     if row.name == "Tensor.type_as":
         incoming = incoming[:1]  # the other tensor gives its type, not its values
     tensors = [case for case in incoming if isinstance(case, Tensor)]
-    is_synthetic = not tensors and row.name in _SYNTHETIC
+    is_synthetic = not tensors and row.is_made_up
     if tensors and len(tensors) == len(incoming):
         is_synthetic = all(case.is_synthetic for case in tensors)
     if place == value.device and place != "host" and is_synthetic == value.is_synthetic:
@@ -91,23 +91,10 @@ def _place(row: Row, incoming: Sequence[Value], args: Args) -> Device:
     asked = named_device(args.keywords.get("device"))
     if asked is not None:
         return asked
-    if row.name in _COPIES_TO_HOST:
+    if row.place == "copied to host":
         return "host"
     tensors = [case for case in incoming if isinstance(case, Tensor)]
     if tensors or row.graph != "none":
         return device_of(incoming)
     is_factory = row.name.startswith("torch.") and all(not isinstance(case, Unknown) for case in incoming)
-    return "host" if is_factory or row.name in _MADE_OF_HOST_DATA else ""
-
-
-_SYNTHETIC = {
-    "torch.zeros", "torch.ones", "torch.full", "torch.empty", "torch.arange", "torch.eye", "torch.linspace",
-    "torch.rand", "torch.randn", "torch.randint", "torch.randperm",
-}  # fmt: skip
-_MADE_OF_HOST_DATA = _SYNTHETIC | {
-    "torch.nn.Transformer.generate_square_subsequent_mask", "torchvision.io.read_image", "torchvision.io.decode_image",
-    "torch.tensor", "torch.from_numpy", "torch.FloatTensor", "torch.LongTensor", "torch.Tensor", "torch.as_tensor",
-}  # fmt: skip
-"""torch docs: created on the CPU unless a device is given (or a default device is set)."""
-_COPIES_TO_HOST = {"torch.tensor", "torch.FloatTensor", "torch.LongTensor", "torch.Tensor"}
-"""Wherever the numbers in the list they are given are."""
+    return "host" if is_factory or row.place else ""

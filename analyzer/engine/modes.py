@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
 FLAG = "is eval"
 _TRI: dict[bool | None, Tri] = {True: "yes", False: "no", None: "maybe"}
-_RECURRENT = frozenset({"torch.nn.RNN", "torch.nn.LSTM", "torch.nn.GRU"})
 _RATES = ("dropout", "drop_rate", "drop_path_rate", "track_running_stats")
 
 
@@ -198,7 +197,7 @@ def _of_library(machine: Machine, name: str, arguments: tuple[tuple[str, Value],
         return "maybe"
     if any(key == "momentum" and isinstance(value, Const) and value.value == 1 for key, value in arguments):
         return "no"  # its statistics are those of the last batch: it is meant to use those of the batch it gets
-    if _is_single(name, arguments):
+    if row.between and _is_single(row.between, arguments):
         return "no"
     given = [_may_be_off(value) for value in _rates(row, arguments)]
     is_all = given and name.startswith("torch.nn.")  # what a whole network is told may be of one of its kinds of layers
@@ -221,12 +220,11 @@ def _is_on_by_default(machine: Machine, name: str, arguments: tuple[tuple[str, V
     return any(isinstance(value, Scalar) and not value.is_off for value in rates)
 
 
-def _is_single(name: str, arguments: tuple[tuple[str, Value], ...]) -> bool:
-    """Whether a recurrent network has one layer, whatever its rate: it drops out between layers."""
+def _is_single(counts: tuple[str, ...], arguments: tuple[tuple[str, Value], ...]) -> bool:
+    """Whether what drops out between its layers has one, whatever its rate; `counts` are the names of that argument."""
     given = dict(arguments)
-    layers = given.get("num_layers", given.get("2"))
-    is_one = layers is None or (isinstance(layers, Const) and layers.value == 1)
-    return name in _RECURRENT and is_one and "**" not in given
+    layers = next((given[name] for name in counts if name in given), None)
+    return "**" not in given and (layers is None or (isinstance(layers, Const) and layers.value == 1))
 
 
 def _may_be_off(rate: Value) -> Tri:

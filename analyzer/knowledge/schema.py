@@ -40,8 +40,11 @@ class Row:
     `random`: the global generators that it seeds (effect ``seed``) or draws from (effect ``draw``), the latter unless
     `unless` is given, a keyword for a generator or a seed of its own.
     `modes`: ``dependent`` for a module with something that behaves differently in evaluation mode, ``rate`` where that
-    is how much it drops, its first argument; `born`: ``eval`` for
-    one that comes in that mode; `parts`: ``dependent`` where most of its children do as well.
+    is how much it drops, its first argument; `born`: ``eval`` for one that comes in that mode; `parts`: ``dependent``
+    where most of its children do as well; `between`: the keyword and the number of the argument that counts its layers,
+    where it drops out between them: one has nothing to drop.
+    `place`: ``host`` for a tensor that is made there unless a device is given, ``copied to host`` if so wherever its
+    input is; `is_made_up`: its numbers are constant or random. `is_mixed`: a data set in a random order.
     """
 
     name: str
@@ -66,6 +69,10 @@ class Row:
     effects: tuple[str, ...] = ()
     gives: str = ""
     runs: tuple[str, ...] = ()
+    between: tuple[str, ...] = ()
+    place: str = ""
+    is_made_up: bool = False
+    is_mixed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +116,7 @@ class Knowledge:
 
 
 _SPECIAL = re.compile(r"[*?\[]")
-_LISTS = ("params", "random", "effects", "runs")
+_LISTS = ("params", "random", "effects", "runs", "between")
 _FIELDS = {item.name for item in fields(Row)}
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from analyzer.engine.events import Backward, Clear, Escape, Forward, Loop, Step
 from analyzer.engine.optim_events import OptimizerMade
 from analyzer.engine.program import Program, functions, nest_key
@@ -11,6 +9,7 @@ from analyzer.engine.trace import Gap, Site
 from analyzer.engine.words import words
 from analyzer.findings import Severity
 from analyzer.fixes.edits import InsertStatement
+from analyzer.knowledge.words import pattern
 from analyzer.rules.base import DraftFix, Report, Rule
 from analyzer.syntax import ir
 from analyzer.syntax.scope import dotted, walk
@@ -29,10 +28,6 @@ _CLOCKS = frozenset(
 
 _BARE = frozenset({"sum", "mean"})
 _MADE_UP = frozenset(f"torch.{name}" for name in ("rand", "randn", "ones", "zeros", "randint", "empty"))
-_RESETS = re.compile("grad|zero|reset|clear|step|train|update|optim", re.IGNORECASE)
-"""What a function speaks of that may reset gradients. It only hushes."""
-_SPARES = re.compile(r"save|check_?point|ckpt|(?:^|_)lr(?:_|$)|learning_rate|warm_?up|anneal|decay|log", re.IGNORECASE)
-"""What functions are called that are given an optimizer to read it, or to set its learning rate."""
 
 
 class MissingZeroGrad(Rule):
@@ -202,9 +197,10 @@ def _may_reset(program: Program, event: Escape, step: Step, has_optimizer: bool)
     callee = program.sources.callee(event.site)
     name = callee[1].rpartition(".")[2] if callee is not None else ""
     if has_optimizer:
-        return not _SPARES.search(name)
+        return not pattern("reads an optimizer").search(name)
     is_in_step = nest_key(event.loops)[: len(step.loops)] == nest_key(step.loops)
-    return (event.is_for_effect and is_in_step and not _SPARES.search(name)) or bool(_RESETS.search(name))
+    is_sparing = pattern("reads an optimizer").search(name) is not None
+    return (event.is_for_effect and is_in_step and not is_sparing) or bool(pattern("resets gradients").search(name))
 
 
 def _is_cleared_by_helper(program: Program, step: Step) -> bool:

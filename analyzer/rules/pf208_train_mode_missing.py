@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import re
-
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Site
 from analyzer.engine.words import words
 from analyzer.findings import Severity
+from analyzer.knowledge.words import pattern
 from analyzer.rules.base import Report, Rule
 from analyzer.rules.modes import Timeline, before_loop, chain, over_batches, reported_at, sleeping
-
-_WITHOUT_DROPOUT = re.compile(
-    r"\b(?:Whisper|Llama|Mistral|Mixtral|Qwen|Gemma|Olmo|Deepseek|Cohere|ViT|Deit|Dino|CLIP|Siglip)[A-Z\d]\w*"
-    r"|\bAutoModelForCausalLM\b"
-)
-"""Families whose published configurations of transformers drop nothing, and the door to them. They only hush."""
 
 
 class TrainModeMissing(Rule):
@@ -82,4 +75,4 @@ class TrainModeMissing(Rule):
 def _drops_nothing(program: Program, site: Site) -> bool:
     """Whether a pretrained model is of a family that has no dropout as it is published, or may be of one: the mode it
     comes in is then the only one."""
-    return bool(_WITHOUT_DROPOUT.search(words(program).of(site)))
+    return bool(pattern("family without dropout").search(words(program).of(site)))

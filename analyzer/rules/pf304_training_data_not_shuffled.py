@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from analyzer.engine.data_events import LoaderMade
 from analyzer.engine.events import Backward, Step
@@ -25,6 +26,7 @@ from analyzer.engine.trace import Gap, Site, Trace, start
 from analyzer.engine.values import Class, Ref, Unknown, Value
 from analyzer.engine.words import words
 from analyzer.findings import Severity
+from analyzer.knowledge.schema import knowledge
 from analyzer.rules.base import Report, Rule
 from analyzer.syntax import ir
 from analyzer.syntax.scope import dotted, of_type, target_names, walk
@@ -39,8 +41,6 @@ _DRAWS = {"randn", "rand", "randint", "zeros", "ones", "randn_like", "rand_like"
 
 
 _PARTS = ("torch.utils.data.Subset", "torch.utils.data.random_split", "torch.utils.data.dataset.Subset")
-_MIXED = frozenset({"MNIST", "FashionMNIST", "KMNIST", "QMNIST", "EMNIST", "CIFAR10", "CIFAR100", "SVHN", "USPS"})
-"""Sets of torchvision whose files hold the samples in a random order (their papers and pages)."""
 _STREAMS = re.compile(r"iter|stream|web|wds|shard|pipe|tfrecord|infinite|sampl|batch|bucket|loader", re.IGNORECASE)
 _IN_TIME = re.compile(r"window|series|tempor|sequence|forecast|stream", re.IGNORECASE)
 """Names of what may give data in an order of its own, and of data whose order may be meant. They only hush."""
@@ -138,7 +138,13 @@ def _is_stored_mixed(program: Program, made: LoaderMade) -> bool:
     data = made.argument("dataset")
     cases = data.cases if data is not None else ()
     names = [_class_of(program, case) for case in cases]
-    return bool(names) and all(name in _MIXED for name in names)
+    return bool(names) and all(name in _mixed() for name in names)
+
+
+@lru_cache(maxsize=1)
+def _mixed() -> frozenset[str]:
+    """The classes of published sets whose files hold the samples in a random order."""
+    return frozenset(row.name.rpartition(".")[2] for row in knowledge().exact.values() if row.is_mixed)
 
 
 def _class_of(program: Program, case: Value) -> str:
