@@ -124,14 +124,9 @@ class Project:
                 found.append(path)
         return sorted(found) if others else found
 
-    def may_name(self, name: str, but: str) -> bool:
-        """Whether another file of the tree holds a word, or could not be read: a pull request's tree may be there in
-        part."""
-        return any(self.naming(name, but)) or not self.is_whole
-
     @property
     def is_whole(self) -> bool:
-        """Whether all code of the tree can be read."""
+        """Whether all code of the tree can be read: a pull request's tree may be there in part."""
         if self._is_whole is None:
             self._is_whole = all(self.files.read(path) is not None for path in self._code)
         self.journal.answers["whole",] = self._is_whole

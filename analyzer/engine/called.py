@@ -75,9 +75,15 @@ def is_of_unused_class(program: Program, site: Site) -> bool:
 
 
 def _is_named(program: Program, name: str, path: str, own: int) -> bool:
-    """Whether a word stands in a file more often than `own` times, or may stand in another one."""
-    spoken = re.findall(rb"\b%s\b" % re.escape(name.encode()), program.project.read(path) or b"")
-    return len(spoken) > own or program.project.may_name(name, path)
+    """Whether a word stands in a file more often than `own` times, or may stand in another one. A file that has a
+    definition of that name, and does not import this one, speaks of its own: people copy scripts."""
+    project, word = program.project, re.escape(name.encode())
+    if len(re.findall(rb"\b%s\b" % word, project.read(path) or b"")) > own:
+        return True
+    defined = re.compile(rb"^[ \t]*(?:async[ \t]+)?(?:def|class)[ \t]+%s\b" % word, re.MULTILINE)
+    others = project.naming(name, path)
+    is_said = any(not defined.search(project.read(each) or b"") or project.imports(each, path) for each in others)
+    return is_said or not project.is_whole
 
 
 def why_unreached(program: Program, site: Site) -> Trace | None:
