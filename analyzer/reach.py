@@ -68,9 +68,10 @@ _SPOKEN = re.compile(
 _POINTED = re.compile(rb"=[ \t]*[\"']?([A-Za-z_][\w.]{0,200}:\w{1,80})")
 """An entry point of ``setup.cfg``."""
 _LOOKS_UP = re.compile(
-    rb"\bgetattr\(\s*([\w.]*)[^,'\"]{0,400},\s*(?![\"'][^\"'{%]*[\"']\s*[,)])|\b([\w.]+)\.__dict__\b|\bvars\(\s*([\w.]*)"
-    rb"|\b(globals|locals)\(\)|(?<![\w.])(eval|exec)\(|\b(getmembers)\("
+    rb"\bgetattr\(\s*([\w.]*)[^,'\"]{0,400},\s*(?![\"'][^\"'{%]*[\"']\s*[,)])|\bvars\(\s*([\w.]*)"
+    rb"|\b(?:globals|locals)\(\)|(?<![\w.])(?:eval|exec)\(|\bgetmembers\("
 )
+_FIELDS_OF = re.compile(rb"(?<![\w.])([\w.]{1,200})()\.__dict__\b")
 _SETTINGS = frozenset(
     {b"args", b"arg", b"opt", b"opts", b"cfg", b"config", b"hparams", b"params", b"options", b"flags"}
 )
@@ -471,9 +472,11 @@ class Reach:
 
     def _opened(self, path: str, source: bytes, leads: dict[str, set[str]]) -> Iterator[str]:
         """The files in which names are looked up that are made when the program runs."""
-        for match in _LOOKS_UP.finditer(source):
-            head = (match[1] or match[2] or match[3] or b"").split(b".")[0]
-            if head in _SETTINGS or (head and not match[1] and head not in self._outline(path).imported):
+        fields = _FIELDS_OF.finditer(source) if b".__dict__" in source else ()  # a dear pattern for what is rare
+        for match in (*_LOOKS_UP.finditer(source), *fields):
+            head = (match[1] or match[2] or b"").split(b".")[0]
+            is_asked = match.re is _LOOKS_UP and match[1]  # ``getattr``, of what a variable holds as well
+            if head in _SETTINGS or (head and not is_asked and head not in self._outline(path).imported):
                 continue
             yield path
             if head not in (b"self", b"cls"):
