@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
+from analyzer.engine.events import Step
 from analyzer.engine.machine import CONTAINERS
 from analyzer.engine.mode_events import ModuleNamed, WeightsKept, WeightsRestored, WeightsUsed
 from analyzer.engine.state import STALE, State
@@ -91,7 +92,7 @@ def used(
     stale: dict[ObjectId, Trace] = {}
     for case in machine.deep(value, state):
         held = state.get((case.obj, STALE)) if isinstance(case, Ref) else None
-        if held is None or (len(held.cases) > 1 and isinstance(case, Ref) and _is_at_home(machine, case.obj)):
+        if held is None or (len(held.cases) > 1 and isinstance(case, Ref) and _is_made_anew(machine, case.obj)):
             continue
         for flag in held.cases:
             if isinstance(flag, Const) and flag.value is True and flag.trace is not None and isinstance(case, Ref):
@@ -100,10 +101,18 @@ def used(
         machine.emit(WeightsUsed, at, None, how=how, stale=tuple(stale.items()))
 
 
-def _is_at_home(machine: Containers, obj: ObjectId) -> bool:
-    """Whether a dict is used in the loops it is made in, where it may be made anew in every iteration."""
-    around = machine.objects[obj].loops
-    return bool(around) and machine.loops[: len(around)] == around
+def _is_made_anew(machine: Containers, obj: ObjectId) -> bool:
+    """Whether a dict is used in the loops it is made in, where it may be made anew in every iteration; or right after
+    a loop that makes it, inside of those, and that trains nothing (``for name, each in optimizers.items(): states[name]
+    = each.state_dict()``)."""
+    around, here = machine.objects[obj].loops, machine.loops
+    if not around or not here:
+        return False
+    if here[: len(around)] == around:
+        return True
+    maker = around[: len(here) + 1]
+    is_after = around[: len(here)] == here
+    return is_after and not any(isinstance(each, Step) and each.loops[: len(maker)] == maker for each in machine.events)
 
 
 def kept(machine: Containers, owner: ObjectId, attr: str, value: Value, at: int, state: State) -> None:

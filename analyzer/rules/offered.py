@@ -14,9 +14,11 @@ from analyzer.engine.program import Program
 from analyzer.engine.trace import Site
 from analyzer.engine.words import words
 from analyzer.syntax import ir
-from analyzer.syntax.scope import dotted, walk
+from analyzer.syntax.scope import branches_around, dotted, walk
 
-_DEPTH = 6
+_DEPTH = 12
+_MAX_STEPS = 1000
+"""Of one question: what is assigned in a circle is looked up again and again."""
 _FLAGS = {"store_true": False, "store_false": True}
 
 
@@ -29,8 +31,10 @@ class Offers:
 
     def __init__(self, program: Program) -> None:
         self.program = program
+        self._steps = 0
         self.defaults: dict[str, list[ir.Call]] = {}
-        self.given: dict[str, list[ir.Expr | None]] = {}
+        self.given: dict[str, list[tuple[str, int, ir.Expr | None]]] = {}
+        """What each name is assigned: in which file, by which statement; None where that is not in the text."""
         for path in program.modules:
             unit = program.unit(path)
             for node in walk(unit.body, True) if unit is not None else ():
@@ -41,19 +45,19 @@ class Offers:
             if (dest := dest_of(node)) is not None:
                 self.defaults.setdefault(dest, []).append(node)
         elif isinstance(node, ir.Augment):
-            self._set(path, node.target, None)
+            self._set(path, node.at, node.target, None)
         elif isinstance(node, ir.Assign):
             for target in node.targets:
-                self._set(path, target, node.value)
+                self._set(path, node.at, target, node.value)
 
-    def _set(self, path: str, target: ir.Expr, value: ir.Expr | None) -> None:
+    def _set(self, path: str, at: int, target: ir.Expr, value: ir.Expr | None) -> None:
         if isinstance(target, ir.Attribute):
-            self.given.setdefault(target.attr, []).append(value)
+            self.given.setdefault(target.attr, []).append((path, at, value))
         elif isinstance(target, ir.Name):
-            self.given.setdefault(f"{path}:{target.id}", []).append(value)
+            self.given.setdefault(f"{path}:{target.id}", []).append((path, at, value))
         elif isinstance(target, ir.Display):
             for item in target.items:
-                self._set(path, item, None)
+                self._set(path, at, item, None)
 
     def is_off(self, guard: Guard) -> bool:
         """Whether a branch is not taken where the command line says nothing."""
@@ -61,6 +65,7 @@ class Offers:
         test = node.test if isinstance(node, (ir.If, ir.While, ir.Conditional)) else node
         if not isinstance(test, ir.Expr):
             return False
+        self._steps = 0
         try:
             return bool(self._value(test, guard.site.path, _DEPTH)) is not guard.taken
         except _Unknown:
@@ -68,6 +73,7 @@ class Offers:
 
     def by_default(self, node: ir.Expr, path: str) -> object:
         """What an expression is where the command line says nothing; None also where that is not in the text."""
+        self._steps = 0
         try:
             return self._value(node, path, _DEPTH)
         except _Unknown:
@@ -76,7 +82,8 @@ class Offers:
     def _value(self, node: ir.Expr, path: str, depth: int) -> object:
         if isinstance(node, ir.Constant):
             return node.value
-        if not depth:
+        self._steps += 1
+        if not depth or self._steps > _MAX_STEPS:
             raise _Unknown
         if isinstance(node, ir.Operation):
             return self._operation(node, path, depth - 1)
@@ -90,9 +97,21 @@ class Offers:
 
     def _assigned(self, name: str, path: str, depth: int) -> list[object]:
         found = self.given.get(name, [])
-        if any(each is None for each in found):
+        made = [value for where, at, value in found if not self._is_passed_over(where, at, depth)]
+        if any(each is None for each in made):
             raise _Unknown
-        return [self._value(each, path, depth) for each in found if each is not None]
+        return [self._value(each, path, depth) for each in made if each is not None]
+
+    def _is_passed_over(self, path: str, at: int, depth: int) -> bool:
+        """Whether an assignment stands in a branch that is not taken where the command line says nothing."""
+        unit = self.program.unit(path)
+        for branch, taken in branches_around(unit, at) if unit is not None else ():
+            try:
+                if bool(self._value(branch.test, path, depth)) is not taken:
+                    return True
+            except _Unknown:
+                continue
+        return False
 
     def _agreed(self, values: list[object]) -> object:
         if not values or any(value != values[0] for value in values):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 
-from analyzer.engine.events import Loss
-from analyzer.engine.program import Program
+from analyzer.engine.events import Backward, Loss
+from analyzer.engine.graphs import roots_of
+from analyzer.engine.program import Program, nest_key
 from analyzer.engine.shapes import Broadcast, shape_of
 from analyzer.engine.trace import Site, start
 from analyzer.engine.words import asked_around, spelled, words
@@ -62,6 +63,7 @@ class LossShapeBroadcast(Rule):
                     "One side of this loss {is} a column (N, 1) and the other flat (N,): they broadcast to (N, N), and "
                     "every prediction is compared with every target. Bring both into the same shape.",
                     because=[*(step for step in because if step), start(loss.site, "the loss compares them")],
+                    severity=Severity.NOTE if _is_of_one_sample(program, loss) else None,
                 )
         for event in program.of(Broadcast):
             if _is_written_out(program, event) or _asks_shape(program, event.site):
@@ -72,6 +74,18 @@ class LossShapeBroadcast(Rule):
                 "Bring both into the same shape.",
                 because=[event.column, event.flat, start(event.site, "they meet here")],
             )
+
+
+def _is_of_one_sample(program: Program, loss: Loss) -> bool:
+    """Whether a loop over samples adds up losses, for one backward pass behind it: N is likely 1, and nothing is
+    broadcast. A loop that counts (over the steps of a sequence) says nothing of the batch."""
+    inner = loss.loops[-1:]
+    if not inner or inner[0].runs_over == "range" or inner[0].kind not in {"data", "other"}:
+        return False
+    sides = (loss.input, loss.target) if loss.target is not None else (loss.input,)
+    roots = {root for side in sides for case in side.cases for root in roots_of(case)}
+    own = [each for each in program.of(Backward) if each.roots & roots]
+    return bool(own) and not any(nest_key(each.loops[: len(loss.loops)]) == nest_key(loss.loops) for each in own)
 
 
 def _asks_shape(program: Program, site: Site) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from analyzer.engine.events import Backward, Step
+from analyzer.engine.events import Backward, Loop, Step
 from analyzer.engine.mode_events import ModuleNamed, WeightsKept, WeightsRestored, WeightsUsed
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap, Site, Trace, start
@@ -106,10 +106,13 @@ _USES = {
 def _check_named(program: Program, report: Report, named: ModuleNamed) -> None:
     """The best model so far is a second name of the model that goes on training, and is read after the loop."""
     born = len(program.objects[named.module].loops)
-    steps = [step for step in program.within(Step, named.loops[:1]) if named.module in step.modules]
+    own = next((place for place, loop in enumerate(named.loops) if loop.depth == len(named.calls)), None)
+    if own is None:
+        return  # a variable of a function that is called in the loop is gone when it returns
+    steps = [step for step in program.within(Step, named.loops[: own + 1]) if named.module in step.modules]
     if born >= len(named.loops) or not steps or not _is_best(program, named):
         return
-    if any(len(step.loops) <= born for step in steps) or not _is_read_later(program, named):
+    if any(len(step.loops) <= born for step in steps) or not _is_read_later(program, named, named.loops[own]):
         return
     report(
         named.site,
@@ -127,11 +130,11 @@ def _is_best(program: Program, named: ModuleNamed | WeightsKept) -> bool:
     return any(isinstance(part, ir.Operation) and part.op in {"<", ">", "<=", ">="} for part in nodes)
 
 
-def _is_read_later(program: Program, named: ModuleNamed) -> bool:
+def _is_read_later(program: Program, named: ModuleNamed, around: Loop) -> bool:
     """Whether the name is read behind the loop, in the same body."""
     function, unit = program.function_around(named.site), program.unit(named.site.path)
     body = function.body if function is not None else unit.body if unit is not None else ()
-    loop = next((node for node in walk(body, False) if getattr(node, "at", None) == named.loops[0].site.at), None)
+    loop = next((node for node in walk(body, False) if getattr(node, "at", None) == around.site.at), None)
     inside = walk((loop,), False) if isinstance(loop, (ir.For, ir.While)) else ()
     last = max((getattr(node, "at", 0) for node in inside), default=named.site.at)
     return any(isinstance(node, ir.Name) and node.id == named.name and node.at > last for node in walk(body, False))

@@ -233,6 +233,15 @@ def nodes_around(unit: ir.Unit, at: int) -> Sequence[object]:
     return found if is_there else every(unit)
 
 
+def branches_around(unit: ir.Unit, at: int) -> Iterator[tuple[ir.If, bool]]:
+    """The ``if`` statements that the statement of a number stands in, outermost first, with the way that was taken."""
+    inner = _last_before(unit.body, at)
+    while inner is not None:
+        owner, inner = inner, _last_before(_BLOCKS[type(inner)](inner), at)
+        if inner is not None and type(owner) is ir.If:
+            yield owner, not (owner.orelse and owner.orelse[0].at <= at)
+
+
 def _last_before(blocks: tuple[Any, ...], at: int) -> Any:
     """Of the statements and handlers in some blocks the last one whose number is not behind `at`."""
     found, best = None, -1
