@@ -195,7 +195,27 @@ def _step_for(timeline: Timeline, forward: Forward) -> Step | None:
     if not mine and forward.module is not None:  # of a part alone, which minds the mode
         minding = set(timeline.program.minding.get(forward.module, ()))
         mine = [step for step in near if step.modules & minding]
-    return next(iter(mine or [step for step in near if not step.modules and not _is_elsewhere(timeline, step)]), None)
+    unseen = [step for step in near if not step.modules and not _is_elsewhere(timeline, step)]
+    if not mine and _are_of_others(timeline, forward, unseen):
+        return None
+    return next(iter(mine or unseen), None)
+
+
+def _are_of_others(timeline: Timeline, forward: Forward, unseen: list[Step]) -> bool:
+    """Whether as many networks that are awake are trained beside one as there are optimizers over what was not seen: it
+    is the teacher, and they are the students."""
+    known = {module for step in timeline.steps for module in step.modules}
+    deepest = max((len(shared(step, forward)) for step in unseen), default=0)
+    unseen = [step for step in unseen if len(shared(step, forward)) == deepest]
+    optimizers = {step.optimizer if step.optimizer is not None else step.site for step in unseen}
+    awake = {
+        other.module
+        for other in timeline.learning
+        if other.is_eval != "yes" and other.module not in known and other.module != forward.module
+        if any(shared(other, step) == step.loops for step in unseen)
+        if timeline.program.has_parameters(other)
+    }
+    return 0 < len(optimizers) <= len(awake - {None})
 
 
 def _is_measured(timeline: Timeline, forward: Forward, step: Step) -> bool:

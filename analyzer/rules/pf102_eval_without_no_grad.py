@@ -422,6 +422,18 @@ def _shown(forward: Forward, nest: tuple[Loop, ...]) -> Site:
     return inside[0] if inside else forward.site
 
 
+def _gives_model(program: Program, forward: Forward, loop: Loop) -> bool:
+    """Whether a loop goes over networks, each of which gets the same input: ``for net in nets: net(x)``."""
+    statement, call = program.statement_of(loop), words(program).node(forward.site)
+    if statement is None or not isinstance(call, ir.Call) or forward.site.path != loop.site.path:
+        return False
+    given = set(target_names(statement.target))
+    named = {part.id for arg in call.args for part in walk((arg.value,), False) if isinstance(part, ir.Name)}
+    assigned = (to for node in walk(statement.body, False) if isinstance(node, ir.Assign) for to in node.targets)
+    inside = {name for to in assigned for name in target_names(to)}
+    return dotted(call.callee) in given and not named & (given | inside)
+
+
 def _over_batches(program: Program, forward: Forward) -> tuple[Loop, ...]:
     """The loops around a forward up to the one over batches: over data, or else the innermost counted one. One that
     ends after its first batch is no loop."""
@@ -429,6 +441,8 @@ def _over_batches(program: Program, forward: Forward) -> tuple[Loop, ...]:
         found = [
             index for index, loop in enumerate(forward.loops) if loop.kind in kinds and not program.runs_once(loop)
         ]
+        while len(found) > 1 and _gives_model(program, forward, forward.loops[found[-1]]):
+            found.pop()
         if found:
             return forward.loops[: found[-1] + 1]
     return ()
