@@ -205,7 +205,7 @@ def _may_differentiate(program: Program, forward: Forward) -> bool:
     """Whether the program makes a model whose class was not read (a configuration names it), and some network of the
     tree computes gradients itself: if it is that one, it cannot run without."""
     obj = program.objects[forward.module] if forward.module is not None else None
-    if obj is None or obj.cls is not None or obj.name or obj.born != "unseen":
+    if obj is None or obj.cls is not None or obj.name or obj.born not in {"unseen", "argument"}:
         return False
     others = islice(program.project.naming("Module", "", _DIFFERENTIATES), _MAX_FILES)
     units = (program.unit(path) for path in others)

@@ -56,8 +56,9 @@ class StuckEvalMode(Rule):
     modules without dropout, batch norm or ``self.training``; where one function chooses between the two modes; for
     parts that stay in evaluation mode on purpose (frozen teachers and encoders, batch norm layers); when nothing trains
     after the switch, or only reads gradients (Fisher information). A note where a setting brings training mode back
-    (``if args.train_mode: net.train()``). Where a function trains one pass over the data and nothing in the tree calls
-    it, the callers are taken to train and evaluate in turn: a warning if the file never calls ``train()``.
+    (``if args.train_mode: net.train()``), and where what is only likely leads through two files. Where a function
+    trains one pass over the data and nothing in the tree calls it, the callers are taken to train and evaluate in turn:
+    a warning if the file never calls ``train()``.
 
     ## Fix safety
     Unsafe: training continues differently, which is the point.
@@ -93,12 +94,22 @@ class StuckEvalMode(Rule):
                 "dropout {is} off and batch norm frozen. Call `train()` at the start of each training epoch.",
                 because=chain(case.switch.trace, loop, case.forward.trace, case.step.trace),
                 gaps=case.gaps,
-                severity=Severity.NOTE if any(_is_option(program, each, case) for each in again) else None,
-                fix=before_loop(program, case.forward, over_batches(case.forward) or case.forward.loops, "train"),
+                severity=Severity.NOTE
+                if any(_is_option(program, each, case) for each in again) or _is_far(case)
+                else None,
+                fix=before_loop(program, case.forward, over_batches(case.forward) or case.forward.loops, "train")
+                if case.forward.site.path == case.switch.site.path
+                else None,  # a fix is one of the file that it is shown in
             )
         _parts_left(timeline, report)
         if not report.drafts:
             _left_to_callers(timeline, report)
+
+
+def _is_far(case: Asleep) -> bool:
+    """Whether the switch stands in another file than the pass that trains, and it is not sure that one follows the
+    other, or that the network minds: much between them was not seen."""
+    return bool(case.gaps) and case.switch is not None and case.switch.site.path != case.forward.site.path
 
 
 def _parts_left(timeline: Timeline, report: Report) -> None:
@@ -153,7 +164,7 @@ def _left_to_callers(timeline: Timeline, report: Report) -> None:
                 because=chain(switch.trace, nest[0].trace, forward.trace, step.trace),
                 gaps=[Gap.CONVENTION],
                 severity=Severity.WARNING,
-                fix=before_loop(program, forward, nest, "train"),
+                fix=before_loop(program, forward, nest, "train") if forward.site.path == switch.site.path else None,
             )
             return
 

@@ -14,7 +14,7 @@ from analyzer.fixes.edits import InsertAfter, InsertBefore
 from analyzer.rules.base import DraftFix, Report, Rule
 from analyzer.rules.by_hand import is_handled, is_read_elsewhere, is_stored_by_hand
 from analyzer.syntax import ir
-from analyzer.syntax.scope import dotted, walk
+from analyzer.syntax.scope import dotted, of_type, walk
 
 _RUNS = re.compile(rb"\bbackward\(|\boptim\b|DataLoader|__main__")
 """A file that trains, or is started, says itself what is moved."""
@@ -54,14 +54,14 @@ class UnregisteredState(Rule):
     ```
 
     ## When it stays quiet
-    When the same layers are registered as well (``nn.Sequential(*self.layers)``, ``add_module``, ``setattr``), also
-    by another method or in another module; for a list of one that is read as ``self.teacher[0]``; when the class
-    hands them out itself (its own ``parameters()``); for layers without weights; for modules that the instance was
-    given and may hide on purpose (a teacher in a list); for tensors that are moved where they are used, indices,
-    single numbers, and tensors made on a device; when nothing reads the attribute. A plain tensor is a note: a
-    model that never leaves the CPU works with it; so is a parameter that moves to a device of which only the name
-    is known, and what some code moves, switches or asks for its parameters by hand: it may hand them to an
-    optimizer as well.
+    When the same layers are registered as well (``nn.Sequential(*self.layers)``, ``add_module``, ``setattr``), also by
+    another method or in another module; for a list of one that is read as ``self.teacher[0]``; when the class hands
+    them out itself (its own ``parameters()``); for layers without weights; for modules that the instance was given and
+    may hide on purpose (a teacher in a list); for tensors that are moved where they are used, indices, single numbers,
+    and tensors made on a device; when nothing reads the attribute. A plain tensor is a note: a model that never leaves
+    the CPU works with it; so are one that requires gradients and is handed to an optimizer of its own, a parameter that
+    moves to a device of which only the name is known, and what some code moves, switches or asks for its parameters by
+    hand: it may hand them to an optimizer as well.
 
     ## Fix safety
     Unsafe: registered layers are trained, moved and saved, which is the point; old checkpoints lack them.
@@ -81,7 +81,9 @@ class UnregisteredState(Rule):
                 _MESSAGES[hidden.what].format(name=hidden.name, kind=hidden.container),
                 because=[hidden.value, start(hidden.used, "used here")],
                 gaps=_gaps(program, hidden),
-                severity=Severity.NOTE if hidden.what == "buffer" or _may_be_there(program, hidden) else None,
+                severity=Severity.NOTE
+                if hidden.what == "buffer" or _may_be_there(program, hidden) or _is_trained_apart(program, hidden)
+                else None,
                 fix=_fix(hidden),
             )
 
@@ -89,6 +91,19 @@ class UnregisteredState(Rule):
 def _may_be_there(program: Program, hidden: Unregistered) -> bool:
     """Whether a parameter is moved to a device that a variable names: where it is made there, nothing is lost."""
     return hidden.what == "parameter" and bool(_TO_VARIABLE.search(program.sources.text(hidden.site)))
+
+
+def _is_trained_apart(program: Program, hidden: Unregistered) -> bool:
+    """Whether the file hands a tensor that requires gradients to an optimizer of its own: ``SGD([self.bias], lr=0.5)``.
+    It is trained; that it is not moved nor saved may be meant."""
+    if hidden.what != "parameter":
+        return False
+    calls = (node for node in of_type(program.unit(hidden.site.path), ir.Call) if node.args)
+    made = (call for call in calls if (dotted(call.callee) or "").rpartition(".")[2][:1].isupper())
+    listed = (call.args[0].value for call in made if isinstance(call.args[0].value, ir.Display))
+    return any(
+        isinstance(part, ir.Attribute) and part.attr == hidden.name for each in listed for part in walk((each,), True)
+    )
 
 
 def _gaps(program: Program, hidden: Unregistered) -> list[Gap]:

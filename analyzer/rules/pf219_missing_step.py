@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from analyzer.engine.events import Backward, Clear, Escape, Step
 from analyzer.engine.optim_events import GradientRead, NotCalled, OptimizerMade, ScalerStep, ScalerUpdate
 from analyzer.engine.program import Program
@@ -11,6 +13,8 @@ from analyzer.findings import Severity
 from analyzer.fixes.edits import InsertAfter, InsertStatement
 from analyzer.rules.base import DraftFix, Report, Rule
 from analyzer.rules.iteration import between, nest_of
+
+_HOOKS = re.compile(rb"register_\w*backward_hook|\.register_hook\(")
 
 
 class MissingStep(Rule):
@@ -40,7 +44,8 @@ class MissingStep(Rule):
 
     ## When it stays quiet
     When the step is in a callee, a closure or a framework; when the gradients are read (attacks, saliency, Fisher
-    information, hand-written updates); when optimizer or scaler are handed to code that was not seen.
+    information, hand-written updates); when optimizer or scaler are handed to code that was not seen. A note where the
+    file hangs hooks into backward passes: they may be what the gradients are for.
 
     ## Fix safety
     ``scaler.update()`` and the missing ``()`` are unsafe fixes: they change what is trained, which is the point. There
@@ -104,7 +109,14 @@ def _no_step(program: Program, report: Report) -> None:
                 backwards[-1].trace,
             ],
             gaps=_handed_on(program, optimizer, clear),
+            severity=Severity.NOTE if _is_hooked(program, backwards[-1]) else None,
         )
+
+
+def _is_hooked(program: Program, backward: Backward) -> bool:
+    """Whether the file hangs hooks into backward passes: they may be all that the gradients are computed for (Fisher
+    information, relevance)."""
+    return bool(_HOOKS.search(program.project.read(backward.site.path) or b""))
 
 
 def _is_its_own(program: Program, optimizer: ObjectId, clear: Clear) -> bool:
