@@ -14,6 +14,8 @@ an import means, not which files there are; the files that hold a name next to `
 | ``unreached PATH NAMES…`` | why nothing reaches a definition, or null |
 | ``linked PATH`` | whether a file imports another one of a program's tree, or is imported |
 | ``left off NAME`` | whether the texts of the tree turn a setting off, and none turns it on |
+| ``apart PATH OTHER`` | whether no imports lead from one file to the other, in whatever direction |
+| ``by itself PATH`` | whether a file is read without its program |
 | ``single`` | whether the tree has one Python file |
 | ``whole`` | whether all code of the tree can be read |
 | ``shown PATH`` | whether findings in a file are wanted |
@@ -138,6 +140,8 @@ _QUESTIONS: dict[str, Any] = {
     "imports": lambda project, _, path, other: project.imports(path, other),
     "unreached": lambda project, _, path, *names: project.unreached(path, names),
     "left off": lambda project, _, name: project.is_left_off(name),
+    "apart": lambda project, _, path, other: project.are_apart(path, other),
+    "by itself": lambda project, _, path: project.is_by_itself(path),
     "linked": lambda project, _, path: project.is_linked(path),
     "single": lambda project, _: project.is_single,
     "whole": lambda project, _: project.is_whole,

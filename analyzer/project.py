@@ -55,7 +55,7 @@ class Project:
         changed._num_words = 0
         changed._by_word, changed._others = dict(self._by_word), self._others | {path}
         changed._on_import_lines, changed._resolved = self._on_import_lines, self._resolved
-        changed._reach, changed._settings, changed._is_whole = None, self._settings, self._is_whole
+        changed._reach, changed._settings, changed._is_whole = self._in_rough, self._settings, self._is_whole
         return changed
 
     def make_room(self) -> None:
@@ -131,6 +131,23 @@ class Project:
             self._is_whole = all(self.files.read(path) is not None for path in self._code)
         self.journal.answers["whole",] = self._is_whole
         return self._is_whole
+
+    def callers(self, name: str, path: str, also: re.Pattern[bytes] | None = None) -> Iterator[str]:
+        """As `naming`: the other files that may call what `path` defines under a name. Those of another program do not:
+        two scripts that have a function ``validate`` each."""
+        return (other for other in self.naming(name, path, also) if not self.are_apart(path, other))
+
+    def are_apart(self, path: str, other: str) -> bool:
+        """Whether no imports lead from one file to the other, in whatever direction. Asked as `unreached`."""
+        found = self.journal.answers["apart", path, other] = self._in_rough.are_apart(path, other)
+        return found
+
+    def is_by_itself(self, path: str) -> bool:
+        """Whether a file is read without its program: the only one, or an excerpt (`Reach.is_by_itself`)."""
+        if self.is_single:
+            return True
+        found = self.journal.answers["by itself", path] = self._in_rough.is_by_itself(path)
+        return found
 
     def importers(self, name: str, path: str) -> Iterator[str]:
         """The other files that import `path` with `name` as a word on a line of an import. The tree is read once for

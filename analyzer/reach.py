@@ -239,7 +239,7 @@ class Reach:
     def __init__(
         self, paths: Collection[str], read: Callable[[str], bytes | None], imports: Imports, resolve: Resolve
     ) -> None:
-        self._paths, self._read, self._imports, self._resolve = paths, read, imports, resolve
+        self._paths, self._read, self._imports, self._resolve = frozenset(paths), read, imports, resolve
         self._python = sorted(filter(is_python, paths))
         self._code = [*self._python, *scripts(paths)]
         self._by_name: dict[str, list[str]] = {}
@@ -254,6 +254,8 @@ class Reach:
         self._texts: dict[str, bytes] = {}
         """Of a tree that looks names up: a name may be put together."""
         self._stems = {part for path in self._code for part in path.removesuffix(".py").split("/")}
+        self._parts: dict[str, str] | None = None
+        self._sizes: Counter[str] = Counter()
 
     def why_not(self, path: str, names: tuple[str, ...]) -> str | None:
         """Why nothing reaches a definition (`NO_CALL`, `NO_IMPORT`); None where something may."""
@@ -275,6 +277,55 @@ class Reach:
             return False
         self._unreached()
         return path in self._linked
+
+    def are_apart(self, path: str, other: str) -> bool:
+        """Whether two files are of different programs: imports, in whatever direction and through whatever files, never
+        lead from one to the other. Nothing is concluded where modules are loaded by strings made at run time."""
+        parts = self._known_parts()
+        return path in parts and other in parts and parts[path] != parts[other]
+
+    def is_by_itself(self, path: str) -> bool:
+        """Whether a file that runs nothing stands in a folder of files that have nothing to do with any other: each is
+        an excerpt, whose callers are nowhere, and not a program with a part that is not used."""
+        parts, folder = self._known_parts(), posixpath.dirname(path)
+        if path not in parts or self._is_entry(path):
+            return False
+        if not self._sizes:
+            self._sizes = Counter(parts.values())
+        return all(self._sizes[parts[each]] == 1 for each in parts if posixpath.dirname(each) == folder)
+
+    def _known_parts(self) -> dict[str, str]:
+        if self._parts is None:
+            self._parts = self._split() if 1 < len(self._python) <= MAX_FILES else {}
+        return self._parts
+
+    def _split(self) -> dict[str, str]:
+        """A file of each program that a file belongs to, however they are imported: the same one for all of it."""
+        sources = {path: self._text(path) for path in self._code}
+        if any(source is None or _LOADS_BY_NAME.search(source) for source in sources.values()):
+            return {}
+        parts = {path: path for path in self._code}
+
+        def first(path: str) -> str:
+            while parts[path] != path:
+                parts[path] = path = parts[parts[path]]
+            return path
+
+        for path, source in sources.items():
+            for other in self._leads(path, source or b"") | self._under_own_name(source or b""):
+                if other in parts:
+                    parts[first(other)] = first(path)
+        return {path: first(path) for path in self._code}
+
+    def _under_own_name(self, source: bytes) -> set[str]:
+        """The files that imports mean where the tree is a package itself, known by the name of its folder."""
+        found: set[str] = set()
+        for module, level in self._imports(source):
+            first, *rest = module.split(".")
+            if not level and rest and first != "torch":
+                stems = ("/".join(rest[:end]) for end in range(1, len(rest) + 1))
+                found.update(path for stem in stems for path in (f"{stem}.py", f"{stem}/__init__.py"))
+        return found & self._paths
 
     # --- one file -----------------------------------------------------------------------------------------------------
 

@@ -26,8 +26,8 @@ _WHY = {
 
 def is_never_named(program: Program, calls: Sequence[Site]) -> bool:
     """Whether the function that `calls` begin with is uncalled, in a tree of several files: who uses a file that is
-    alone stands elsewhere."""
-    return bool(calls) and not program.project.is_single and is_uncalled(program, calls[0])
+    alone, or an excerpt among others, stands elsewhere."""
+    return bool(calls) and is_uncalled(program, calls[0]) and not program.project.is_by_itself(calls[0].path)
 
 
 def is_uncalled(program: Program, entry: Site) -> bool:
@@ -50,12 +50,15 @@ def is_uncalled(program: Program, entry: Site) -> bool:
 def _is_never_asked_for(program: Program, name: str, path: str) -> bool:
     """Whether nothing in the tree calls a method by its name, or hands it on, however often the name stands for
     something else: ``trainer.val(loader)``, not ``meter.val``. Names that are made when the program runs may be any."""
-    files = [path, *program.project.naming(name, path)]
-    if not program.project.is_whole or any(True for _ in program.project.naming("getattr", "", _BY_NAME)):
+    project = program.project
+    files = [path, *project.callers(name, path)]
+    if not project.is_whole or _BY_NAME.search(project.read(path) or b""):
+        return False
+    if any(True for _ in project.callers("getattr", path, _BY_NAME)):
         return False
     asked = re.compile(rb"\.\s*%s\b(?P<call>\s*\()?" % re.escape(name.encode()))
     field = re.compile(rb"\.\s*%s\s*=[^=]" % re.escape(name.encode()))
-    sources = [program.project.read(each) or b"" for each in files]
+    sources = [project.read(each) or b"" for each in files]
     if any(match["call"] for source in sources for match in asked.finditer(source)):
         return False
     return not any(map(asked.search, sources)) or any(map(field.search, sources))
@@ -68,10 +71,10 @@ def is_of_unused_class(program: Program, site: Site) -> bool:
     cls = next(
         (each for each in classes if any(getattr(part, "at", None) == site.at for part in walk(each.body, True))), None
     )
-    if cls is None or unit is None or cls.decorators or program.project.is_single:
+    if cls is None or unit is None or cls.decorators:
         return False
     own = 1 + sum(1 for part in walk(cls.body, True) if isinstance(part, ir.Name) and part.id == cls.name)
-    return not _is_named(program, cls.name, site.path, own)
+    return not _is_named(program, cls.name, site.path, own) and not program.project.is_by_itself(site.path)
 
 
 def _is_named(program: Program, name: str, path: str, own: int) -> bool:
@@ -81,7 +84,7 @@ def _is_named(program: Program, name: str, path: str, own: int) -> bool:
     if len(re.findall(rb"\b%s\b" % word, project.read(path) or b"")) > own:
         return True
     defined = re.compile(rb"^[ \t]*(?:async[ \t]+)?(?:def|class)[ \t]+%s\b" % word, re.MULTILINE)
-    others = project.naming(name, path)
+    others = project.callers(name, path)
     is_said = any(not defined.search(project.read(each) or b"") or project.imports(each, path) for each in others)
     return is_said or not project.is_whole
 

@@ -36,6 +36,8 @@ from analyzer.engine.values import (
     without_constants,
 )
 from analyzer.syntax import ir
+from analyzer.syntax.remembered import remembered
+from analyzer.syntax.scope import walk
 
 MAX_ATOMS = 500
 """What is looked at of a container, with the containers in it."""
@@ -365,3 +367,29 @@ def written_out(iterable: ir.Expr) -> tuple[ir.Constant, ...]:
     items = iterable.items if isinstance(iterable, ir.Display) else ()
     names = tuple(each for each in items if isinstance(each, ir.Constant) and isinstance(each.value, str))
     return names if len(names) == len(items) and len(set(names)) == len(names) <= MAX_STAGES else ()
+
+
+@remembered(maxsize=512)
+def told_apart(node: ir.For) -> tuple[ir.Constant, ...]:
+    """The phases that a loop over the loaders of a dict asks for by name (``for phase, loader in loaders.items()``):
+    training comes first, by convention."""
+    over = node.iter.callee if isinstance(node.iter, ir.Call) and not node.iter.args else None
+    items = node.target.items if isinstance(node.target, ir.Display) else ()
+    names = [item.id for item in items if isinstance(item, ir.Name)]
+    if not isinstance(over, ir.Attribute) or over.attr != "items" or len(names) != len(items) or len(names) != 2:
+        return ()
+    asked: dict[str, ir.Constant] = {}
+    inside = tuple(walk(node.body, False))
+    for part in inside:
+        sides = (part.left, part.right) if isinstance(part, ir.Operation) and part.op == "==" else ()
+        if any(isinstance(side, ir.Name) and side.id == names[0] for side in sides):
+            found = (side for side in sides if isinstance(side, ir.Constant) and isinstance(side.value, str))
+            asked.update((str(side.value), side) for side in found)
+    is_iterated = any(
+        isinstance(part, ir.For)
+        and any(isinstance(each, ir.Name) and each.id == names[1] for each in walk((part.iter,), False))
+        for part in inside
+    )
+    if not is_iterated or not 2 <= len(asked) <= MAX_STAGES:
+        return ()
+    return tuple(asked[name] for name in sorted(asked, key=lambda name: "train" not in name))

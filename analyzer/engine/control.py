@@ -12,7 +12,7 @@ from functools import partial
 
 from analyzer.engine import frozen, modes, weights
 from analyzer.engine.assign import Assignments
-from analyzer.engine.containers import written_out
+from analyzer.engine.containers import told_apart, written_out
 from analyzer.engine.events import Guard, Loop
 from analyzer.engine.machine import Args, OutOfBudget, unseen
 from analyzer.engine.narrowing import Change, caught, exclude, narrow, settle
@@ -129,10 +129,22 @@ class Control(Assignments):
                 element = batch(element)
             self.assign(node.target, self.by_use(node.target, element, node.iter.at, head), head, node.iter.at)
 
+        phases = told_apart(node)
+        if phases:
+            return self.staged(loop, phases, node, state, begin)
         return self.loop(loop, begin, node.body, node.orelse, state)
 
-    def staged(self, loop: Loop, stages: tuple[ir.Constant, ...], node: ir.For, state: State) -> State | None:
-        """``for phase in ["train", "val"]``: what happens in each is told apart, in order."""
+    def staged(
+        self,
+        loop: Loop,
+        stages: tuple[ir.Constant, ...],
+        node: ir.For,
+        state: State,
+        begin: Callable[[State], None] | None = None,
+    ) -> State | None:
+        """``for phase in ["train", "val"]``: what happens in each is told apart, in order. `begin` gives the other
+        names of the loop what they hold, where the phase is the first of several."""
+        name = node.target.items[0] if begin is not None and isinstance(node.target, ir.Display) else node.target
         outer, calls = self.loops, self.calls
         self.loops = (*outer, loop)
         exits: list[State] = []
@@ -141,7 +153,9 @@ class Control(Assignments):
             if now is None:
                 break
             self.calls = (*calls, self.site(stage.at)._replace(run=-1 - number))
-            self.assign(node.target, self.evaluate(stage, now), now, node.iter.at)
+            if begin is not None:
+                begin(now)
+            self.assign(name, self.evaluate(stage, now), now, node.iter.at)
             self.frame.breaks.append([])
             self.frame.continues.append([])
             end = self.run(node.body, now)

@@ -18,7 +18,7 @@ from analyzer.syntax.scope import of_type, target_names
 
 DISTRIBUTED_SAMPLERS = ("torch.utils.data.distributed.DistributedSampler", "torch.utils.data.DistributedSampler")
 IN_MEMORY = ("torch.utils.data.TensorDataset", "torch.utils.data.dataset.TensorDataset")
-_SEVERAL = re.compile(rb"get_rank|world_size|global_rank|(?<!local )\brank\b")
+_SEVERAL = re.compile(rb"get_rank|world_size|global_rank|init_distributed|(?<!local )\brank\b")
 _DEVICE_WORDS = re.compile(r"cuda|device|Parallel|gpu", re.IGNORECASE)
 RANK_WORDS = re.compile(
     r"rank|world_?size|num_replicas|is_main|main_process|is_primary|is_chief|is_distributed|master"
@@ -225,7 +225,7 @@ def speaks_of_rank(program: Program, value: Value | None) -> bool:
     """Whether the expressions that a value came from name the rank."""
     for case in value.cases if value is not None else ():
         for step in case.trace.steps() if case.trace is not None else ():
-            if RANK_WORDS.search(words(program).of(step.site)):
+            if RANK_WORDS.search(_said(program, step.site)):
                 return True
     return False
 
@@ -240,11 +240,20 @@ def asks_for_rank(program: Program, site: Site) -> bool:
     return any(RANK_WORDS.search(said) for said in (words(program).of(site), origins(program).of(site)))
 
 
+def _said(program: Program, site: Site) -> str:
+    """The words of an expression. Who downloads the data (``download=rank == 0``) says nothing of its parts."""
+    node = words(program).node(site)
+    if not isinstance(node, ir.Call) or not any(arg.keyword == "download" for arg in node.args):
+        return words(program).of(site)
+    args = (arg.value for arg in node.args if arg.keyword != "download")
+    return " ".join(spelled(each) for each in (node.callee, *args))
+
+
 def named_by_rank(program: Program, made: LoaderMade) -> bool:
     """Whether a name that the dataset is made from was given a value that speaks of the rank: files, a path."""
     dataset = made.argument("dataset")
     sites = [case.trace.site for case in dataset.cases if case.trace is not None] if dataset is not None else []
-    names = {name for site in sites for name in words(program).of(site).split() if name.isidentifier()}
+    names = {name for site in sites for name in _said(program, site).split() if name.isidentifier()}
     for path in {site.path for site in sites}:
         for node in of_type(program.unit(path), ir.Assign) if names else ():
             if node.value is not None and names & _targets(node):

@@ -98,12 +98,10 @@ def without(tags: frozenset[object]) -> frozenset[object]:
 
 def note_joined(machine: Machine, node: ir.Assign, value: Value) -> None:
     """``kept = torch.cat((kept, out))`` directly in a loop over data."""
-    call = node.value
-    if not machine.loops or machine.in_pass or not isinstance(call, ir.Call) or len(node.targets) != 1:
+    call = _joining(node.value)
+    if not machine.loops or machine.in_pass or call is None or len(node.targets) != 1:
         return
     callee = call.callee
-    if (callee.attr if isinstance(callee, ir.Attribute) else dotted(callee)) not in _JOINING:
-        return
     found = tuple(case for case in value.cases if isinstance(case, Tensor) and marks_of(case))
     name = dotted(node.targets[0])
     if not found or name is None or dotted(callee) is None:
@@ -115,6 +113,14 @@ def note_joined(machine: Machine, node: ir.Assign, value: Value) -> None:
         machine.emit(
             OutputKept, call.at, found[0].trace, into=None, outputs=found, born_under=born, tensor_at=None
         )  # fmt: skip
+
+
+def _joining(value: ir.Expr | None) -> ir.Call | None:
+    """The call that joins: of ``out if kept is None else torch.cat((kept, out))``, the second one."""
+    for each in (value.body, value.orelse) if isinstance(value, ir.Conditional) else (value,):
+        if isinstance(each, ir.Call) and (dotted(each.callee) or "").rpartition(".")[2] in _JOINING:
+            return each
+    return None
 
 
 def unmarked(case: V) -> V:

@@ -314,7 +314,7 @@ class Program(Interpreter):
         name = self.entries.get(event.calls[0]) if event.calls else None
         if name == "__call__":  # said by no caller, who makes an instance
             name = self.class_around(event.calls[0]) or name
-        return name is not None and any(self.project.naming(name, event.calls[0].path, words))
+        return name is not None and any(self.project.callers(name, event.calls[0].path, words))
 
     def class_around(self, site: Site) -> str:
         """The name of the class that a method stands in."""

@@ -26,6 +26,13 @@ def is_reached_once(program: Program, event: Event, loop: Loop) -> bool:
     return False
 
 
+def is_over_distinct(program: Program, loop: Loop) -> bool:
+    """Whether a loop goes over what differs in a tensor, which is less than its elements: ``labels.unique()``."""
+    statement = program.statement_of(loop)
+    is_counted = statement is not None and _callee(statement.iter) in {"range", "enumerate"}
+    return statement is not None and not is_counted and bool(_distinct(program, loop, statement))
+
+
 def _distinct(program: Program, loop: Loop, statement: ir.For) -> str:
     """The variable of a loop that has another value in each iteration; empty if none is seen to."""
     target, drawn = statement.target, statement.iter

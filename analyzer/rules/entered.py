@@ -43,7 +43,7 @@ def is_differentiated_elsewhere(program: Program, store: Store) -> bool:
             continue
         if store.into not in kept.objects and store.into not in kept.via:
             continue
-        if any(program.project.naming(kept.name, kept.site.path, _BACKWARD)):
+        if any(program.project.callers(kept.name, kept.site.path, _BACKWARD)):
             return True
         here, unit = program.function_around(kept.site), program.unit(kept.site.path)
         for function, _ in functions(unit) if unit is not None else ():

@@ -28,6 +28,7 @@ from analyzer.rules.short_stores import (
     is_short,
     is_sorted,
     is_summand,
+    networks_in,
     starts_over,
 )
 from analyzer.rules.sums import born_under, is_set_back
@@ -206,8 +207,9 @@ def _severity(
     passes = [event for event in program.of(Forward) if event.root in carrier.roots]
     is_over_all = any(_is_long(program, loop) for loop in loops)
     if freed:
-        is_small = (gaps and not passes) or is_set_back(program, store) or _ends_with_call(program, store, loops)
-        return Severity.NOTE if is_small else Severity.WARNING
+        is_of_network = bool(passes) or any(event.site in store.calls for event in program.of(Forward))
+        is_vague = (gaps and not is_of_network) or is_set_back(program, store)
+        return Severity.NOTE if is_vague or _ends_with_call(program, store, loops) else Severity.WARNING
     is_over_data = any(event.on_batch or any(loop.kind == "data" for loop in event.loops) for event in passes)
     is_long = is_over_all or any(program.within(Step, loops))
     if not is_long or is_never_named(program, store.calls):
@@ -344,8 +346,12 @@ def _stands_before(program: Program, root: Site, loops: tuple[Loop, ...]) -> boo
 
 
 def _freed_by(program: Program, store: Store, carrier: Tensor | Unknown, loops: tuple[Loop, ...]) -> Backward | None:
+    passes = {event.site: event.root for event in program.of(Forward)} if store.calls else {}
+    roots = carrier.roots | {
+        passes[call] for call in store.calls if call in passes
+    }  # a pass keeps what it goes through
     for event in program.within(Backward, store.loops[: len(store.loops) - len(loops) + 1]):
-        if event.roots & carrier.roots:
+        if event.roots & roots:
             return event
     return None
 
@@ -401,7 +407,7 @@ def _gaps(program: Program, store: Store, carrier: Tensor | Unknown, loops: tupl
         gaps.append(Gap.CONVENTION)  # `enumerate(self.outputs)`
     escape = program.escapes(store.into)
     if escape is not None:
-        seen = [event for event in program.of(Forward) if event.root in carrier.roots]
+        seen = networks_in(program, carrier)
         is_evaluation = escape.how == "return" and bool(seen) and all(event.is_eval == "yes" for event in seen)
         gaps.append(Gap.CONVENTION if is_evaluation else Gap.UNSEEN)
     return gaps

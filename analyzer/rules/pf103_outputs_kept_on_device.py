@@ -136,7 +136,8 @@ def _way_to(block: ir.Block, value_at: int) -> list[ir.Assign] | None:
     for node in block:
         if isinstance(node, ir.Assign):
             before.append(node)
-            if node.value is not None and node.value.at == value_at:
+            cases = (node.value.body, node.value.orelse) if isinstance(node.value, ir.Conditional) else (node.value,)
+            if any(case is not None and case.at == value_at for case in cases):
                 return before
         for name in ("body", "orelse", "final"):
             inner = _way_to(getattr(node, name, ()), value_at)

@@ -206,7 +206,7 @@ def _may_reset(program: Program, event: Escape, step: Step, has_optimizer: bool)
 def _is_cleared_by_helper(program: Program, step: Step) -> bool:
     """Whether, where it is not known what a step updates, a function of another file of the tree resets gradients and
     steps nothing: a loss that is handed in may be that one."""
-    for path in program.project.naming("zero_grad", step.site.path):
+    for path in program.project.callers("zero_grad", step.site.path):
         unit = program.unit(path) if not path.endswith(".ipynb") else None  # nothing imports a notebook
         for function, _ in functions(unit) if unit is not None else ():
             called = {name.rpartition(".")[2] for name, how in function.uses.items() if "()" in how}

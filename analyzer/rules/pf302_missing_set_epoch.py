@@ -149,7 +149,7 @@ def _gaps(
         if sampler in escape.objects:
             gaps.append(Gap.UNSEEN)
         elif made.loader in escape.objects:
-            others = any(program.project.naming("set_epoch", made.site.path, _SET_EPOCH))
+            others = any(program.project.callers("set_epoch", made.site.path, _SET_EPOCH))
             gaps.append(Gap.UNSEEN if others else Gap.CONVENTION)
     return gaps
 

@@ -10,8 +10,10 @@ from analyzer.engine.loading import Loading, dataset_kind, is_const, loading, lo
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap
 from analyzer.engine.values import Ref, Tensor
+from analyzer.engine.words import words
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
+from analyzer.syntax import ir
 
 _ACCELERATOR = re.compile(rb"cuda|gpu|mps|xla|hpu|npu|accelerat|fabric|deepspeed|(?<!torch)\.device\b", re.IGNORECASE)
 _MOVES = re.compile(rb"\bdevice\b|\.to\(|prepare\(")
@@ -102,7 +104,15 @@ def _is_on_accelerator(program: Program, made: LoaderMade) -> bool:
     dataset = made.argument("dataset")
     refs = [case for case in dataset.cases if isinstance(case, Ref)] if dataset is not None else []
     held = [value for ref in refs for _, value in program.objects[ref.obj].arguments]
+    calls = [words(program).node(program.objects[ref.obj].trace.site) for ref in refs]
+    if any(isinstance(node, ir.Call) and node.args and all(_is_sent(arg.value) for arg in node.args) for node in calls):
+        return True
     return any(isinstance(case, Tensor) and case.device == "accelerator" for value in held for case in value.cases)
+
+
+def _is_sent(value: ir.Expr) -> bool:
+    """``images.cuda()``, of whatever."""
+    return isinstance(value, ir.Call) and isinstance(value.callee, ir.Attribute) and value.callee.attr == "cuda"
 
 
 def _runs_on_cpu(program: Program) -> bool:

@@ -11,9 +11,12 @@ from analyzer.engine.events import Backward, Event, Forward, Loop, Step
 from analyzer.engine.program import Program, nest_key
 from analyzer.engine.trace import Gap, Trace, start
 from analyzer.engine.values import Const, Scalar
+from analyzer.engine.words import words
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
-from analyzer.rules.distinct_values import is_reached_once
+from analyzer.rules.distinct_values import is_over_distinct, is_reached_once
+from analyzer.syntax import ir
+from analyzer.syntax.scope import dotted, target_names, walk
 
 MAX_FEW = 32
 MAX_SHOWN = 8
@@ -49,9 +52,11 @@ class SyncInHotLoop(Rule):
         norms = [p.grad.norm() for p in model.parameters()]
         norm = torch.linalg.vector_norm(torch.stack(norms)).item()
     ```
-    Waits that stand apart from each other in one training step, with work for the device between them, are a note: each
-    but the last leaves the device without work. So are waits per element in evaluation, in a counted loop, or around a
-    loop that trains (once per epoch or round), and `torch.cuda.synchronize()` or `empty_cache()` in every step.
+    A wait per element or parameter in a training step is a warning, where the tensor is sent to a device or the file
+    speaks of one. Waits that stand apart from each other in one training step, with work for the device between them,
+    are a note: each but the last leaves the device without work. So are waits per element in evaluation, in a counted
+    loop, or around a loop that trains (once per epoch or round), and `torch.cuda.synchronize()` or `empty_cache()` in
+    every step.
 
     One copy of the whole tensor (`.cpu()`, `.tolist()`) before an inner loop works as well. The waits of one loop are
     one finding.
@@ -69,7 +74,6 @@ class SyncInHotLoop(Rule):
     name = "sync-in-hot-loop"
     alias = "TG007"
     severity = Severity.WARNING
-    is_note_when_likely = True
     since = "0.1"
 
     def check(self, program: Program, report: Report) -> None:
@@ -85,7 +89,9 @@ class SyncInHotLoop(Rule):
         for sync in syncs:
             steps = _around_unrolled(program, sync, training & stepping) or _step_loop(sync, running)
             inner = sync.loops[len(steps) :]
-            if not steps:
+            if not inner and _is_of_called_step(program, sync):
+                steps, inner = (), sync.loops
+            elif not steps:
                 continue
             if sync.value is None:
                 if nest_key(steps) in training and nest_key(steps) not in timed and not _waits_anyway(sync, syncs):
@@ -104,9 +110,12 @@ class SyncInHotLoop(Rule):
 def _may_leave_host(program: Program) -> bool:
     """Whether any code that was read may put a model elsewhere than into the host's memory: a file that makes its
     models and never speaks of a device runs on the CPU."""
-    sources = (program.project.read(path) or b"" for path in program.modules)
     is_given = any(program.objects[each.module].born for each in program.of(Forward) if each.module is not None)
-    return is_given or any(_ELSEWHERE.search(source) for source in sources)
+    return is_given or any(_speaks_of_devices(program, path) for path in program.modules)
+
+
+def _speaks_of_devices(program: Program, path: str) -> bool:
+    return _ELSEWHERE.search(program.project.read(path) or b"") is not None
 
 
 def _at_home(events: Iterable[Event]) -> frozenset[tuple[object, ...]]:
@@ -146,6 +155,16 @@ def _around_unrolled(program: Program, sync: Sync, stepping: frozenset[tuple[obj
     return ()
 
 
+def _is_of_called_step(program: Program, sync: Sync) -> bool:
+    """Whether a function that nothing calls takes one step, for its caller's loop, and runs the model over time in it:
+    what is read is a part of the loss, and nothing waits for the number."""
+    if sync.value is None or not sync.loops or not sync.calls or sync.calls[0] not in program.entries:
+        return False
+    steps = [event for event in program.of(Step) if not event.loops and event.calls[:1] == sync.calls[:1]]
+    passes = [event for event in program.of(Backward) if not event.loops and event.calls[:1] == sync.calls[:1]]
+    return bool(steps) and any(not event.is_known or sync.value.roots & event.roots for event in passes)
+
+
 @dataclass(frozen=True, slots=True)
 class _InLoop:
     """A wait per iteration of a loop inside a step."""
@@ -158,24 +177,62 @@ class _InLoop:
 
 def _report_elements(program: Program, report: Report, waits: list[_InLoop]) -> None:
     """The waits of one loop are one finding, at the first of those that are surely waits: one change mends all."""
-    first = min(waits, key=lambda each: (_gaps(each.sync) != [], each.sync.order))
+    costly = [each for each in waits if _costs(program, each)]
+    first = min(costly or waits, key=lambda each: (_gaps(each.sync) != [], each.sync.order))
     sync, element = first.sync, first.element
     others = list(dict.fromkeys(each.sync.site for each in waits if each.sync.site != sync.site))
     what = {"parameters": "parameter", "tensor": "element"}.get(element.runs_over, "iteration of an inner loop")
     more = f" So {'do' if len(others) > 1 else 'does'} {len(others)} more in this loop." if others else ""
-    because: list[Trace] = [first.steps[-1].trace, element.trace, sync.trace]
+    because: list[Trace] = [*(loop.trace for loop in first.steps[-1:]), element.trace, sync.trace]
     report(
         sync.site,
         f"`{program.sources.text(sync.site)}` {{does wait}} for the device once per {what}, in every step.{more} "
         "Gather the values on the device and read them once, outside the inner loop.",
         because=[*because, *(start(site, "another wait") for site in others[:MAX_SHOWN])],
         gaps=_gaps(sync),
-        severity=Severity.WARNING if first.is_training and element.runs_over != "range" else Severity.NOTE,
+        severity=Severity.WARNING if costly else Severity.NOTE,
     )
+
+
+def _costs(program: Program, wait: _InLoop) -> bool:
+    """Whether a training step waits for each of many: elements of what it makes, or parameters, on a device."""
+    is_over_data = any(loop.kind in {"data", "framework"} for loop in wait.steps[-1:])
+    is_each = wait.element.runs_over in {"tensor", "parameters"} and not is_over_distinct(program, wait.element)
+    is_many = is_each or (is_over_data and _is_item_of(program, wait.sync, wait.steps[-1], wait.element))
+    is_on_device = wait.sync.value is not None and wait.sync.value.device == "accelerator"
+    return wait.is_training and is_many and (is_on_device or _speaks_of_devices(program, wait.sync.site.path))
 
 
 def _gaps(sync: Sync) -> list[Gap]:
     return [Gap.CONVENTION] if sync.value is not None and sync.value.device == "model" else []
+
+
+def _is_item_of(program: Program, sync: Sync, step: Loop, counted: Loop) -> bool:
+    """Whether what is read is the element that a counted loop counts to (``predictions[i].item()``) of what the step
+    makes: what stands before the loop over data is a few settings (one for each channel)."""
+    statement, read = program.statement_of(counted), words(program).node(sync.site)
+    numbers = set(target_names(statement.target)) if statement is not None else set()
+    made = _made_in(program, step, sync)
+    return any(
+        isinstance(part, ir.Name) and part.id in numbers
+        for item in walk((read,) if isinstance(read, ir.Expr) else (), False)
+        if isinstance(item, ir.Subscript) and dotted(item.value) in made
+        for part in walk((item.index,), False)
+    )
+
+
+def _made_in(program: Program, step: Loop, sync: Sync) -> set[str]:
+    """The names that get another value in every step: in the loop, or in a function that it calls."""
+    function, loop = program.function_around(sync.site), program.statement_of(step)
+    is_here = function is program.function_around(step.site)
+    names = {param.name for param in function.params} if function is not None and not is_here else set()
+    if loop is not None and is_here:
+        names |= set(target_names(loop.target))
+    body = (loop.body if loop is not None else ()) if is_here else function.body if function is not None else ()
+    for node in walk(body, False):
+        if isinstance(node, ir.Assign):
+            names |= {name for target in node.targets for name in target_names(target)}
+    return names
 
 
 def _runs_over_elements(loop: Loop) -> bool:

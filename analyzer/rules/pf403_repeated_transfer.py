@@ -143,7 +143,7 @@ def _report_parameters(program: Program, report: Report) -> None:
         function, statement = program.function_around(loop.site), program.statement_of(loop)
         if statement is None or (function and Site(loop.site.path, function.at) not in program.entries):
             continue
-        devices = _devices(statement)
+        devices = _devices(statement) | _places(function)
         sent = [(node, name) for node in walk(statement.body, False) if (name := _sent(node, devices)) is not None]
         if not sent:
             continue
@@ -246,12 +246,23 @@ def _devices(statement: ir.For) -> frozenset[str]:
     return frozenset(name for each in (*sent, *made) if (name := dotted(each)) is not None)
 
 
+@remembered(maxsize=512)
+def _places(function: ir.FunctionDef | None) -> frozenset[str]:
+    """What says where a function sends its model: ``model.to(place)``, a statement of its own."""
+    body = walk(function.body, False) if function is not None else ()
+    calls = (each.value for each in body if isinstance(each, ir.Evaluate) and isinstance(each.value, ir.Call))
+    sent = (call.args[0].value for call in calls if (dotted(call.callee) or "").endswith(".to") and call.args)
+    return frozenset(name for each in sent if (name := dotted(each)) is not None)
+
+
 def _sent(node: object, devices: frozenset[str]) -> str | None:
     """The name of which a copy is asked for on a device: ``weights.cuda()``, ``weights.to(place)``."""
     callee = node.callee if isinstance(node, ir.Call) else None
     if not isinstance(node, ir.Call) or not isinstance(callee, ir.Attribute):
         return None
-    name = dotted(callee.value)
+    held = callee.value
+    is_part = isinstance(held, ir.Subscript) and isinstance(held.index, ir.Constant)  # ``data["features"]``
+    name = dotted(held.value if isinstance(held, ir.Subscript) and is_part else held)
     if callee.attr == "cuda":
         return name
     to = node.args[0].value if callee.attr == "to" and node.args else None

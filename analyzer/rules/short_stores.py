@@ -23,8 +23,15 @@ _REORDERS = frozenset({"sorted", "zip", "reversed", "enumerate", "list", "tuple"
 
 def is_evaluated(program: Program, carrier: Tensor | Unknown) -> bool:
     """Whether the passes run in evaluation mode: that gradients are on there, PF102 says."""
-    passes = [event for event in program.of(Forward) if event.root in carrier.roots]
+    passes = networks_in(program, carrier)
     return bool(passes) and all(event.is_eval == "yes" for event in passes)
+
+
+def networks_in(program: Program, carrier: Tensor | Unknown) -> list[Forward]:
+    """The passes of networks that a graph comes from: a criterion that was made by `nn.CrossEntropyLoss()`, never told
+    to evaluate, has no mode to speak of."""
+    passes = [event for event in program.of(Forward) if event.root in carrier.roots]
+    return [event for event in passes if program.has_parameters(event)]
 
 
 def is_short(program: Program, store: Store, loops: tuple[Loop, ...]) -> bool:

@@ -9,6 +9,7 @@ import pytest
 
 from analyzer.api import analyze
 from analyzer.findings import Finding, Severity
+from analyzer.project import Project
 from analyzer.reach import Reach, outline
 from tests.analyzer.test_project import Texts
 
@@ -526,3 +527,39 @@ def test_a_name_that_need_not_be_read_stops_nothing(reads: str) -> None:
         "    train(", "    spare(model, [], 1)\n    train("
     )
     assert _severity({"net.py": text, "main.py": main}) is Severity.ERROR
+
+
+_SCRIPT = "import torch\n\n\ndef validate():\n    pass\n"
+
+
+@pytest.mark.parametrize(
+    ("more", "are_apart"),
+    [
+        ({}, True),
+        ({"c.py": "import a\n"}, True),
+        ({"c.py": "import a, b\n"}, False),
+        ({"c.py": "import a\n", "d.py": "import b, c\n"}, False),
+        ({"c.py": "import importlib\nimportlib.import_module(input())\n"}, False),
+        ({"c.py": "from project.a import validate\nimport b\n"}, False),
+        ({"c.py": "from torch.a import validate\nimport b\n"}, True),
+    ],
+)
+def test_files_of_different_programs_are_apart(more: dict[str, str], are_apart: bool) -> None:
+    files = {"a.py": _SCRIPT, "b.py": _SCRIPT, **more}
+    project = Project(Texts({path: text.encode() for path, text in files.items()}))
+    assert project.are_apart("a.py", "b.py") is project.are_apart("b.py", "a.py") is are_apart
+    assert ("b.py" in project.callers("validate", "a.py")) is not are_apart
+
+
+@pytest.mark.parametrize(
+    ("more", "is_by_itself"),
+    [
+        ({}, True),
+        ({"sub/c.py": "import torch\n", "sub/d.py": "import c\n"}, True),
+        ({"c.py": "import b\n"}, False),
+        ({"a.py": f"{_SCRIPT}\nvalidate()\n"}, False),
+    ],
+)
+def test_a_file_among_strangers_is_an_excerpt_unless_it_runs(more: dict[str, str], is_by_itself: bool) -> None:
+    files = {"a.py": _SCRIPT, "b.py": _SCRIPT, **more}
+    assert Project(Texts({path: text.encode() for path, text in files.items()})).is_by_itself("a.py") is is_by_itself

@@ -39,7 +39,8 @@ def _clock(machine: Calls, args: Args, at: int, state: State, result: Value) -> 
         machine.emit(Clock, at, None)
 
 
-METHOD_OBSERVERS = {name: _read(f".{name}()") for name in ("item", "tolist", "numpy", "cpu", "nonzero", "__bool__")}
+# not ``numpy()``: it raises for a tensor that is not in the host's memory
+METHOD_OBSERVERS = {name: _read(f".{name}()") for name in ("item", "tolist", "cpu", "nonzero", "__bool__")}
 OBSERVERS = {
     **{f"builtins.{name}": _read_arguments(f"{name}()") for name in ("float", "int", "bool", "print")},
     **{f"torch.cuda.{name}": _waits(f"torch.cuda.{name}()") for name in ("synchronize", "empty_cache")},
