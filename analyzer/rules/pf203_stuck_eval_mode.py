@@ -54,8 +54,9 @@ class StuckEvalMode(Rule):
     ## When it stays quiet
     When anything brings training mode back: a callee, a context manager, ``train(was_training)``, the framework; for
     modules without dropout, batch norm or ``self.training``; where one function chooses between the two modes; for
-    parts that stay in evaluation mode on purpose (frozen teachers and encoders, batch norm layers); when nothing trains
-    after the switch, or only reads gradients (Fisher information). A note where a setting brings training mode back
+    parts that stay in evaluation mode on purpose (frozen teachers and encoders, batch norm layers); for a network
+    beside another one that is awake, where one optimizer over what was not seen steps; when nothing trains after the
+    switch, or only reads gradients (Fisher information). A note where a setting brings training mode back
     (``if args.train_mode: net.train()``), and where what is only likely leads through two files. Where a function
     trains one pass over the data and nothing in the tree calls it, the callers are taken to train and evaluate in turn:
     a warning if the file never calls ``train()``.

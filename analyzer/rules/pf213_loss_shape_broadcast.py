@@ -39,7 +39,8 @@ class LossShapeBroadcast(Rule):
 
     ## When it stays quiet
     Where the shape of either side is not known: most targets come out of a loader that tells nothing of it. Where a
-    condition around asks for the shape, and for a difference that makes the column itself (``a.view(-1, 1) - b``).
+    condition around asks for the shape, and for a difference that makes the column itself (``a.view(-1, 1) - b``). A
+    note where the losses of a loop over samples are added up for one backward pass: N is likely 1.
 
     ## Fix safety
     No fix is offered: either side may be the one to reshape.

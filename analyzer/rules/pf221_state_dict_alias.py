@@ -39,7 +39,7 @@ class StateDictAlias(Rule):
 
     ## When it stays quiet
     When the weights are copied (``deepcopy``, ``clone`` or ``cpu`` for each entry), saved or loaded before the next
-    step, or when the module is made anew before it is trained again.
+    step, or when the module is made anew before it is trained again; for a name in a function that the loop calls.
 
     ## Fix safety
     Unsafe: the weights that are kept need memory of their own, and other weights are used from then on, which is the
