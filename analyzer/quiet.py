@@ -13,12 +13,15 @@ of its own. See ``docs/decisions/0013``.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 
+from analyzer.plain_losses import plain_functions
 from analyzer.screen import REMARK
+from analyzer.still_loops import StillLoops
 from analyzer.syntax import ir
-from analyzer.syntax.scope import dotted, of_type, target_names, walk
+from analyzer.syntax.scope import SAME_OBJECT, dotted, of_type, target_names, target_values, walk
 
 _ACTS = (
     ((b"backward(",), rb"(?<!def )\bbackward\("),
@@ -39,16 +42,10 @@ _ACTS = (
     ((b"oader",), rb"[lL]oader\b"),
     ((b"load(",), rb"\b(?:torch|th|t)\.load\(|(?<![\w.])load\("),
     ((b"load_checkpoint", b"load_model"), rb"load_checkpoint|load_model"),
-    ((b"state_dict(",), rb"\.state_dict\(|load_state_dict\("),
-    ((b"parameters(",), rb"\bparameters\(\)|named_parameters\("),
-    ((b"save",), rb"\bsave\w*\("),
     ((b"seed",), rb"seed\w{0,80}\("),
     ((b"RandomState(", b"default_rng("), rb"RandomState\(|default_rng\("),
     ((b"__main__",), rb"__main__"),
-    ((b"oss(",), rb"[lL]oss\("),
-    ((b"cross_entropy", b"CrossEntropy"), rb"cross_entropy|CrossEntropy"),
-    ((b"nll_loss", b"NLLLoss", b"kl_div", b"KLDiv"), rb"nll_loss|NLLLoss|kl_div|KLDiv"),
-    ((b"criterion(",), rb"criterion\("),
+    ((b"osine",), rb"cosine_similarity|CosineSimilarity"),
     ((b"lightning", b"fastai", b"skorch", b"mmengine", b"mmcv", b"composer", b"ignite"),
      rb"lightning|fastai|skorch|mmengine|mmcv|composer|ignite"),
     ((b"deepspeed.", b"Accelerator("), rb"deepspeed\.|Accelerator\("),
@@ -56,7 +53,56 @@ _ACTS = (
 """What a program does that a rule speaks of. Before each pattern the words of which it holds one: a look for a word
 takes a hundredth of a pattern's time, and most files have few of them. No name is longer than 80 letters: one that is
 (``seedseedseed…``) would take time with the square of its length."""
-_COMPILED = tuple((words, re.compile(pattern)) for words, pattern in _ACTS)
+_LOSSES = (
+    ((b"oss(",), rb"[lL]oss\("),
+    ((b"cross_entropy", b"CrossEntropy"), rb"cross_entropy|CrossEntropy"),
+    ((b"nll_loss", b"NLLLoss", b"kl_div", b"KLDiv"), rb"nll_loss|NLLLoss|kl_div|KLDiv"),
+    ((b"criterion(",), rb"criterion\("),
+)  # fmt: skip
+"""Losses, of which those in `plain_functions` tell nothing."""
+_IN_PLACE = re.compile(rb"\.(?:mul_|add_|lerp_)\(")
+_SHARE = re.compile(rb"\b1(?:\.0?)?[ ]*-[ ]*\w")
+_IN_TABLE = re.compile(rb"\b(\w{1,80})\[[^\]\n]{1,80}\][ ]*=(?!=)(?s:.{0,300}?)\b\1\[")
+_PROCESSES = re.compile(
+    rb"distributed|\bdist\b|_dist\b|\bdist_|init_process|[pP]arallel|ddp|DDP|fsdp|FSDP|horovod|\bhvd\b|[aA]cceler"
+    rb"|[fF]abric|bagua|world|rank|spawn|xla|slurm|SLURM"
+)
+
+
+def _is_averaged(text: bytes) -> bool:
+    """Whether weights may be mixed into others: in place, or in a table (``shadow[name] = a * shadow[name] + …``)."""
+    is_copied = b".copy_(" in text and _SHARE.search(text) is not None
+    return is_copied or _IN_PLACE.search(text) is not None or _IN_TABLE.search(text) is not None
+
+
+def _is_restored(text: bytes) -> bool:
+    """Whether weights are read and loaded: they may be the same tensors."""
+    return (b".state_dict(" in text and b"load_state_dict(" in text) or _is_averaged(text)
+
+
+def _has_processes(text: bytes) -> bool:
+    """Whether a file speaks of several processes: who saves a file there asks for its rank."""
+    return _PROCESSES.search(text) is not None
+
+
+_WEAK = (
+    ((b"state_dict(",), rb"\.state_dict\(|load_state_dict\(", _is_restored),
+    ((b"parameters(",), rb"\bparameters\(\)|named_parameters\(", _is_averaged),
+    ((b"save",), rb"\bsave(?!_for_backward\()\w*\(", _has_processes),
+)
+"""Acts that a rule speaks of only beside another one, or in a text of which something else holds."""
+
+
+def _compiled(
+    acts: Iterable[tuple[tuple[bytes, ...], bytes]],
+) -> tuple[tuple[tuple[bytes, ...], re.Pattern[bytes]], ...]:
+    return tuple((words, re.compile(pattern)) for words, pattern in acts)
+
+
+_COMPILED = _compiled(_ACTS)
+_COMPILED_LOSSES = _compiled(_LOSSES)
+_COMPILED_WEAK = tuple((words, re.compile(act), counts) for words, act, counts in _WEAK)
+_IMPORTED = re.compile(rb"^[ \t]*from[ \t]+[\w.]+[ \t]+import[ \t]*(?:\([^)]*\)|[^\n]*)", re.MULTILINE)
 _LINE_END = re.compile(rb"\r\n?")
 _MODULES = re.compile(rb"\bnn\b|Module|\bforward\b")
 _DROPS = frozenset({"dropout", "dropout1d", "dropout2d", "dropout3d"})
@@ -71,7 +117,13 @@ _PLAIN = frozenset(
     {"len", "int", "float", "bool", "str", "max", "min", "sum", "round", "abs", "getattr", "isinstance", "get"}
 )
 _OTHERS = frozenset({"re", "math", "os", "json", "logging", "time"})
+_DTYPES = frozenset({"dtype", "float32", "float16", "bfloat16", "float64", "int64", "int32", "long", "uint8", "bool"})
 _FILLS = frozenset({"append", "extend", "insert", "add", "update", "setdefault"})
+_NO_LAYERS = frozenset({"Parameter", "Tensor", "FloatTensor", "LongTensor"})
+_NO_MODULES = frozenset({"ABC", "abc.ABC", "object", "dict", "list", "str", "int", "Enum", "Exception"})
+_TEXTS = frozenset({"lower", "upper", "strip", "split", "get", "pop", "replace", "format", "join"})
+_NUMBERS = frozenset({"tolist", "item", "size", "numel", "dim"})
+_KEPT = frozenset({"list", "tuple", "set", "sorted", "frozenset", "dict"})
 _REGISTERED = frozenset({"ModuleList", "ModuleDict", "Sequential", "ParameterList", "ParameterDict", "Parameter"})
 
 
@@ -80,7 +132,7 @@ Made = Mapping[str, "list[ir.Expr | None]"]
 
 def is_quiet(source: bytes, unit: ir.Unit | None) -> bool:
     """Whether no rule has anything to say of the program that starts at a file."""
-    return unit is not None and not acts(source) and not is_shown(unit, has_modules(said(source)))
+    return unit is not None and not telling(source, unit) and not is_shown(unit, has_modules(said(source)))
 
 
 @lru_cache(maxsize=2)
@@ -93,12 +145,45 @@ def _line_ends(match: re.Match[bytes]) -> bytes:
     return b"\n" * match.group().count(b"\n")
 
 
-@lru_cache(maxsize=2)
-def acts(source: bytes) -> tuple[int, ...]:
-    """Where a file, without its remarks, names what a program does, by kind."""
+def telling(source: bytes, unit: ir.Unit) -> tuple[int, ...]:
+    """Where a file, without its remarks, names what a program does, by kind; nothing, where that tells nothing: plain
+    losses, and what is nothing without another act."""
+    strong, losses, weak, do_count = _acts(source)
+    losses = tuple(_telling_losses(source, unit, losses)) if losses else ()
+    return (*strong, *losses, *weak) if strong or losses or do_count else ()
+
+
+def _telling_losses(source: bytes, unit: ir.Unit, losses: Iterable[int]) -> Iterator[int]:
+    """Those that stand in no plain function, and are not only imported."""
     text = said(source)
-    present = (pattern for words, pattern in _COMPILED if any(word in text for word in words))
-    return tuple(match.start() for pattern in present for match in pattern.finditer(text))
+    plain = plain_functions(unit, source)
+    lines = [function.lines for function in of_type(unit, ir.FunctionDef) if function.at in plain]
+    begins = [0, *(match.end() for match in re.finditer(rb"\n", text)), len(text)] if lines else []
+    spans = [(begins[first - 1], begins[last]) for first, last in (each for each in lines if each)]
+    spans = sorted([*spans, *(match.span() for match in _IMPORTED.finditer(text) if b" as " not in match[0])])
+    for place in losses:
+        index = bisect_right(spans, (place, len(text))) - 1
+        if index < 0 or place >= spans[index][1]:
+            yield place
+
+
+@lru_cache(maxsize=2)
+def _acts(source: bytes) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], bool]:
+    """Where a file, without its remarks, names what a program does, by kind: acts, losses, weak ones, and whether these
+    stand beside what makes them count."""
+    text = said(source)
+    strong, losses = (
+        tuple(
+            match.start()
+            for words, pattern in acts
+            if any(word in text for word in words)
+            for match in pattern.finditer(text)
+        )
+        for acts in (_COMPILED, _COMPILED_LOSSES)
+    )
+    present = [each for each in _COMPILED_WEAK if any(word in text for word in each[0]) and each[1].search(text)]
+    do_count = not strong and any(counts(text) for _, _, counts in present)
+    return strong, losses, tuple(match.start() for _, act, _ in present for match in act.finditer(text)), do_count
 
 
 def has_modules(source: bytes) -> bool:
@@ -110,7 +195,7 @@ def is_shown(unit: ir.Unit, has_modules: bool) -> bool:
     """Whether a rule may see something in what a file defines, in a module if there are any."""
     return (
         next(working(unit), None) is not None
-        or (has_modules and any(next(hidden(cls), None) is not None for cls in of_type(unit, ir.ClassDef)))
+        or (has_modules and next(hiding(unit), None) is not None)
         or (has_modules and next(dropping(unit), None) is not None)
         or next(running(unit), None) is not None
         or next(moving(unit), None) is not None
@@ -141,6 +226,25 @@ def _last(callee: ir.Expr) -> str:
 # --- what a module keeps ---------------------------------------------------------------------------------------------
 
 
+def hiding(unit: ir.Unit) -> Iterator[tuple[ir.ClassDef, frozenset[str]]]:
+    """The classes that may be modules and hide something, with the attributes."""
+    classes = {cls.name: cls for cls in of_type(unit, ir.ClassDef)}
+    for cls in of_type(unit, ir.ClassDef):
+        names = frozenset(hidden(cls)) if _may_be_module(cls, classes, 10) else frozenset()
+        if names:
+            yield cls, names
+
+
+def _may_be_module(cls: ir.ClassDef, classes: Mapping[str, ir.ClassDef], depth: int) -> bool:
+    """Whether a class inherits from anything but classes of its file that inherit from nothing."""
+    for base in cls.bases:
+        other = classes.get(base.value.id) if isinstance(base.value, ir.Name) else None
+        is_plain = not base.keyword and dotted(base.value) in _NO_MODULES
+        if not is_plain and (other is None or other is cls or depth == 0 or _may_be_module(other, classes, depth - 1)):
+            return True
+    return False
+
+
 def hidden(cls: ir.ClassDef) -> Iterator[str]:
     """The attributes in which a class may keep layers, parameters or tensors where a module does not see them."""
     methods = {each.name: each for each in cls.body if isinstance(each, ir.FunctionDef)}
@@ -149,8 +253,24 @@ def hidden(cls: ir.ClassDef) -> Iterator[str]:
         return
     this = init.params[0].name
     building = (init, *(methods[name] for name in _own_calls(init, this) if name in methods))
+    called = _called_attributes(cls)
     for method in building:
-        yield from _kept(method, building)
+        yield from (name for name in _kept(method, building) if name not in called)
+
+
+def _called_attributes(cls: ir.ClassDef) -> frozenset[str]:
+    """The attributes of its object that a class calls (``self.act(x)``): no list, and no tensor."""
+    found: set[str] = set()
+    for method in cls.body:
+        if isinstance(method, ir.FunctionDef) and method.params:
+            this = method.params[0].name
+            names = (name.split(".") for name, how in method.uses.items() if "()" in how)
+            found.update(
+                parts[1]
+                for parts in names
+                if parts[0] == this and (len(parts) == 2 or (len(parts) == 3 and parts[2].startswith("forward")))
+            )
+    return frozenset(found)
 
 
 def _own_calls(function: ir.FunctionDef, this: str) -> list[str]:
@@ -168,7 +288,9 @@ def _kept(method: ir.FunctionDef, building: tuple[ir.FunctionDef, ...]) -> Itera
                 continue
             if isinstance(target, ir.Display) and isinstance(node.value, ir.Call) and _last(node.value.callee) in made:
                 continue  # ``a, self.b = function(…)`` of what a variable holds: nobody sees what is in it
-            if not (_is_empty(node.value) and isinstance(target, ir.Attribute) and not _is_filled(building, target)):
+            if not (
+                _is_empty(node.value, made) and isinstance(target, ir.Attribute) and not _is_filled(building, target)
+            ):
                 yield from _attributes(target)
 
 
@@ -179,6 +301,10 @@ def _locals(assigns: list[ir.Assign]) -> Made:
         for target in node.targets:
             if isinstance(target, ir.Name):
                 made.setdefault(target.id, []).append(node.value)
+            elif isinstance(target, ir.Display) and isinstance(node.value, ir.Display):
+                for part, value in target_values(node):
+                    for name in target_names(part):
+                        made.setdefault(name, []).append(value if isinstance(part, ir.Name) else None)
             elif isinstance(target, ir.Display):
                 for name in target_names(target):
                     made.setdefault(name, []).append(None)
@@ -192,19 +318,30 @@ def _attributes(target: ir.Expr) -> list[str]:
     return [node.attr for node in walk((target,), into_functions=False) if isinstance(node, ir.Attribute)]
 
 
-def _is_empty(value: ir.Expr) -> bool:
-    return isinstance(value, (ir.Display, ir.DictDisplay)) and not value.items
+def _is_empty(value: ir.Expr, made: Made) -> bool:
+    """``[]``, ``names or []``, ``{} if table is None else table``."""
+    parts: tuple[ir.Expr, ...] = (value,)
+    if isinstance(value, ir.Conditional):
+        parts = (value.body, value.orelse)
+    elif isinstance(value, ir.Operation) and value.op == "or" and value.right is not None:
+        parts = (value.left, value.right)
+    bare = [isinstance(part, (ir.Display, ir.DictDisplay)) and not part.items for part in parts]
+    return any(bare) and all(is_bare or _is_plain(part, made) for is_bare, part in zip(bare, parts, strict=True))
 
 
 def _is_filled(building: tuple[ir.FunctionDef, ...], target: ir.Attribute) -> bool:
-    """Whether something is put into an attribute that begins empty, while the instance is built."""
+    """Whether something but numbers, texts and what was given is put into an attribute that begins empty, while the
+    instance is built."""
     name = dotted(target) or ""
     for method in building:
         if any(use.partition("(")[0] in _FILLS for use in method.uses.get(name, ())):
             return True
-        nodes = walk(method.body, into_functions=False)
-        if any(isinstance(node, ir.Subscript) and dotted(node.value) == name for node in nodes):
-            return True
+        for node in walk(method.body, into_functions=False):
+            targets = node.targets if isinstance(node, ir.Assign) else ()
+            items = [each for each in targets if isinstance(each, ir.Subscript) and dotted(each.value) == name]
+            value = node.value if isinstance(node, ir.Assign) else None
+            if items and not isinstance(value, (ir.Constant, ir.Subscript, ir.Attribute)):
+                return True
     return False
 
 
@@ -215,7 +352,9 @@ def _is_plain(value: ir.Expr | None, made: Made) -> bool:
         others = {name: given for name, given in made.items() if name != value.id}
         return all(given is not None and _is_plain(given, others) for given in made.get(value.id, ()))
     if isinstance(value, ir.Call):
-        return _is_plain_call(value)
+        return _is_plain_call(value) or _is_plain_copy(value, made)
+    if isinstance(value, ir.Comprehension):
+        return _is_plain_list(value, made)
     if isinstance(value, ir.Operation):
         return _is_plain(value.left, made) and _is_plain(value.right, made) and not _makes(value)
     if isinstance(value, ir.Conditional):
@@ -223,7 +362,7 @@ def _is_plain(value: ir.Expr | None, made: Made) -> bool:
     if isinstance(value, ir.Subscript):
         return isinstance(value.value, (ir.Name, ir.Attribute, ir.Subscript))
     if isinstance(value, ir.Display) and value.items:
-        return all(_is_plain(item, made) and not isinstance(item, ir.Call) for item in value.items)
+        return all(_is_plain(item, made) and not _is_made(item) for item in value.items)
     if isinstance(value, ir.DictDisplay) and value.items:
         return all(_is_plain(item, made) and not isinstance(item, ir.Call) for _, item in value.items)
     return False
@@ -237,6 +376,52 @@ def _is_plain_call(call: ir.Call) -> bool:
     if isinstance(callee, ir.Attribute) and name.lstrip("_").startswith("from_") and _last(callee.value)[:1].isupper():
         return True
     return name[:1].isupper() and name not in _FACTORIES and name != "OrderedDict"
+
+
+def _is_made(item: ir.Expr) -> bool:
+    """Whether an item of a list is made here, and no number."""
+    return isinstance(item, ir.Call) and not (isinstance(item.callee, ir.Name) and item.callee.id in _PLAIN)
+
+
+def _is_plain_copy(call: ir.Call, made: Made) -> bool:
+    """``list(config.sizes)``, ``name.lower()``, ``Layer(…).to(device)``, ``LAYERS[kind](…)``."""
+    callee = call.callee
+    if isinstance(callee, ir.Name):
+        return callee.id in _KEPT and all(not arg.star and _holds_nothing(arg.value, made) for arg in call.args)
+    if isinstance(callee, ir.Subscript):
+        return (dotted(callee.value) or "a").rpartition(".")[2].isupper()
+    if isinstance(callee, ir.Attribute) and callee.attr in SAME_OBJECT and isinstance(callee.value, ir.Call):
+        name = _last(callee.value.callee)
+        return name[:1].isupper() and name not in _NO_LAYERS and _is_plain_call(callee.value)
+    if isinstance(callee, ir.Attribute) and callee.attr in _NUMBERS:
+        return True
+    return (
+        isinstance(callee, ir.Attribute) and callee.attr in _TEXTS and isinstance(callee.value, (ir.Name, ir.Constant))
+    )
+
+
+def _holds_nothing(value: ir.Expr, made: Made) -> bool:
+    """Whether a list of this holds what was given, or numbers."""
+    if isinstance(value, ir.Call):
+        return (
+            isinstance(value.callee, ir.Name)
+            and (value.callee.id in _KEPT | _PLAIN | {"range"})
+            and all(not arg.star and _holds_nothing(arg.value, made) for arg in value.args)
+        )
+    if isinstance(value, ir.Comprehension):
+        return _is_plain_list(value, made)
+    return not isinstance(value, ir.Display) and _is_plain(value, made) and not _makes(value)
+
+
+def _is_plain_list(value: ir.Comprehension, made: Made) -> bool:
+    """``[size * 2 for size in config.sizes]``: no call in it makes anything."""
+    calls = (node for node in walk((value,), into_functions=False) if isinstance(node, ir.Call))
+    names = {node.id for clause in value.clauses for node in walk((clause.iter,), False) if isinstance(node, ir.Name)}
+    is_given = all(_is_plain(ir.Name(value.at, name), made) and not made.get(name) for name in names)
+    return is_given and all(
+        _last(call.callee) in _PLAIN | _TEXTS | _NUMBERS | {"range", "items", "keys", "enumerate", "zip"}
+        for call in calls
+    )
 
 
 def _makes(value: ir.Expr) -> bool:
@@ -253,17 +438,21 @@ def dropping(unit: ir.Unit) -> Iterator[ir.FunctionDef]:
 
 
 def _drops(function: ir.FunctionDef) -> bool:
-    names = {name.rpartition(".")[2] for name, how in function.uses.items() if "()" in how}
+    called = (name.rpartition(".") for name, how in function.uses.items() if "()" in how)
+    own = f"{function.params[0].name}" if function.params else ""
+    names = {name for of, _, name in called if of != own or name not in _DROPS}  # ``self.dropout(x)`` calls a layer
     if function.name != "__init__" and names & _DROPPERS:
         return True
     if not names & (_DROPS | _ATTENDS):
         return False
     calls = (node for node in walk(function.body, into_functions=True) if isinstance(node, ir.Call))
-    return any(_minds_no_mode(node) for node in calls)
+    return any(_minds_no_mode(node, own) for node in calls)
 
 
-def _minds_no_mode(call: ir.Call) -> bool:
+def _minds_no_mode(call: ir.Call, own: str) -> bool:
     name, given = _last(call.callee), {arg.keyword for arg in call.args}
+    if name in _DROPS and isinstance(call.callee, ir.Attribute) and dotted(call.callee.value) == own:
+        return False
     if name in _DROPS:
         return "training" not in given and len(call.args) < 3 and not any(arg.star for arg in call.args)
     return name in _ATTENDS and (bool(given & {"dropout_p", "p"}) or len(call.args) > 3)
@@ -276,30 +465,71 @@ def running(unit: ir.Unit) -> Iterator[ir.FunctionDef]:
     """The functions, no methods, that run the model they are given in a loop."""
     methods = {id(each) for cls in of_type(unit, ir.ClassDef) for each in cls.body}
     functions = (function for function in of_type(unit, ir.FunctionDef) if id(function) not in methods)
-    return (function for function in functions if _runs_given(function))
+    return (function for function in functions if _runs_given(function, unit))
 
 
-def _runs_given(function: ir.FunctionDef) -> bool:
+def _runs_given(function: ir.FunctionDef, unit: ir.Unit) -> bool:
     """Whether a function that is given a model runs it in a loop."""
-    is_given = any("()" in function.uses.get(param.name, ()) for param in function.params)
+    called = [param for param in function.params if "()" in function.uses.get(param.name, ())]
+    is_given = any(_may_be_model(param, function, unit) for param in called)
     return is_given and any(isinstance(node, (ir.For, ir.While)) for node in walk(function.body, into_functions=False))
 
 
+def _may_be_model(param: ir.Param, function: ir.FunctionDef, unit: ir.Unit) -> bool:
+    """Whether anything but a call says that a parameter is a module: where its function stands, nothing does otherwise
+    (`analyzer.engine.typing`)."""
+    if param.annotation is not None and not _is_callable(param.annotation):
+        return True
+    if function.uses[param.name] != {"()"} or function.name in unit.uses or _has_text(function):
+        return True
+    names = [
+        *function.uses,
+        *(dotted(each.callee if isinstance(each, ir.Call) else each) or "" for each in function.decorators),
+    ]
+    return any(name.rpartition(".")[2] in {"no_grad", "inference_mode"} for name in names)
+
+
+def _is_callable(annotation: ir.Expr) -> bool:
+    return any(
+        _last(node) == "Callable" for node in walk((annotation,), False) if isinstance(node, (ir.Name, ir.Attribute))
+    )
+
+
+def _has_text(function: ir.FunctionDef) -> bool:
+    """Whether a docstring may say what a function is given."""
+    first = function.body[0] if function.body else None
+    text = first.value.value if isinstance(first, ir.Evaluate) and isinstance(first.value, ir.Constant) else None
+    return isinstance(text, str) and any(word in text for word in ("odule", "odel", "etwork"))
+
+
 def moving(unit: ir.Unit) -> Iterator[int]:
-    """The numbers of the loops that copy what may have been made outside of them, or in which one waits for the
+    """The numbers of the loops that may run a model and copy what may have been made outside of them, or wait for the
     accelerator."""
     loops: list[ir.For | ir.While] = [*of_type(unit, ir.For), *of_type(unit, ir.While)]
-    makes = None
+    still: StillLoops | None = None
     for loop in loops:
-        inside = list(walk(loop.body, into_functions=False))
-        attrs = {node.attr for node in inside if isinstance(node, ir.Attribute)}
-        if attrs & {"to", "cuda"}:
-            makes = any(_last_of(name) in _FACTORIES for name in unit.uses) if makes is None else makes
-            if makes:
+        if _moves(loop, unit):
+            still = still or StillLoops(unit)
+            if still.may_run(loop):
                 yield loop.at
-                continue
-        if attrs & _WAITS and any(_waits(node) for node in inside if isinstance(node, (ir.For, ir.While))):
-            yield loop.at
+
+
+def _moves(loop: ir.For | ir.While, unit: ir.Unit) -> bool:
+    inside = list(walk(loop.body, into_functions=False))
+    attrs = {node.attr for node in inside if isinstance(node, ir.Attribute)}
+    if attrs & {"to", "cuda"} and any(map(_copies, inside)) and any(_last_of(name) in _FACTORIES for name in unit.uses):
+        return True
+    return bool(attrs & _WAITS) and any(_waits(node) for node in inside if isinstance(node, (ir.For, ir.While)))
+
+
+def _copies(node: object) -> bool:
+    """``x.cuda()``, ``x.to(device)``, and not ``x.to(other.dtype)``."""
+    if not isinstance(node, ir.Call) or not isinstance(node.callee, ir.Attribute):
+        return isinstance(node, ir.Attribute) and node.attr == "cuda"
+    return node.callee.attr == "to" and not (
+        len(node.args) == 1
+        and (node.args[0].keyword == "dtype" or (not node.args[0].star and _last(node.args[0].value) in _DTYPES))
+    )
 
 
 def _waits(loop: ir.For | ir.While) -> bool:

@@ -66,7 +66,7 @@ def starts(source: bytes, unit: ir.Unit) -> frozenset[int] | None:
     text = quiet.said(source)
     spans = _spans(functions, text)
     words = {each.at: _words(each, text[first:end]) for each, (first, end) in zip(functions, spans, strict=True)}
-    shown = quiet.acts(source)
+    shown = quiet.telling(source, unit)
     acts = sorted([*shown, *_bearing(text)]) if shown else []
     begins = {each.at for each, span in zip(functions, spans, strict=True) if _holds(acts, *span)}
     carriers = frozenset(_carriers(text, shown, spans)) if shown or b" as " in text else frozenset()
@@ -166,9 +166,9 @@ def _running_parts(unit: ir.Unit, begins: Collection[int]) -> Iterator[int]:
 
 def _hiding(unit: ir.Unit, words: Words) -> Iterator[int]:
     """The methods that name what their class may hide, and its ``__init__``."""
-    for cls in of_type(unit, ir.ClassDef):
-        names = frozenset(name.encode() for name in quiet.hidden(cls))
-        for method in _methods(cls) if names else ():
+    for cls, hidden in quiet.hiding(unit):
+        names = frozenset(name.encode() for name in hidden)
+        for method in _methods(cls):
             if method.name == "__init__" or not words[method.at].isdisjoint(names):
                 yield method.at
 
