@@ -46,6 +46,8 @@ class Project:
         self._reach: Reach | None = None
         self._settings: Settings | None = None
         self._is_whole: bool | None = None
+        self._held: dict[str, bytes] = {}
+        """The bytes of the files whose IR is known: every program that holds one asks for them again."""
 
     def with_changed(self, files: Files, path: str) -> Project:
         """The same tree with another text of one file: what is known of the others stays known."""
@@ -56,6 +58,7 @@ class Project:
         changed._by_word, changed._others = dict(self._by_word), self._others | {path}
         changed._on_import_lines, changed._resolved = self._on_import_lines, self._resolved
         changed._reach, changed._settings, changed._is_whole = self._in_rough, self._settings, self._is_whole
+        changed._held = {known: source for known, source in self._held.items() if known != path}
         return changed
 
     def make_room(self) -> None:
@@ -84,7 +87,16 @@ class Project:
     def read(self, path: str) -> bytes | None:
         """The bytes of a file of the tree."""
         self.journal.reads.add(path)
-        return self.files.read(path)
+        known = self._held.get(path)
+        return self.files.read(path) if known is None else known
+
+    def hold(self, path: str, source: bytes) -> None:
+        """Keep the bytes of a file, until it is let go."""
+        self._held[path] = source
+
+    def let_go(self, path: str) -> None:
+        """Read a file again when somebody asks for it."""
+        self._held.pop(path, None)
 
     def _text(self, path: str) -> bytes:
         return code(path, self.files.read(path)) or b""

@@ -65,6 +65,7 @@ class Sources:
         while held > MAX_HELD_BYTES:
             path = next(iter(self._recent))
             held -= self._recent.pop(path)
+            self.project.let_go(path)
             for known in (self.units, self.skipped, self._trees, self.called):
                 known.pop(path, None)
             if path in self._known_places:
@@ -163,6 +164,7 @@ class Sources:
             self.skipped[path] = Skipped(path, "cannot be read")
             return None
         self._recent[path] = len(source)
+        self.project.hold(path, source)
         if reason := too_deep(source):
             self.skipped[path] = Skipped(path, reason)
             return None
