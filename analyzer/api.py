@@ -12,6 +12,9 @@ from analyzer.fixes.apply import apply, choose
 from analyzer.journal import Answers as Answers
 from analyzer.journal import Journal as Journal
 from analyzer.nesting import decode
+from analyzer.programs import MAX_TEXT_BYTES as MAX_TEXT_BYTES
+from analyzer.programs import is_code as is_code
+from analyzer.programs import telling as telling
 from analyzer.programs import tells_who_calls as tells_who_calls
 
 if TYPE_CHECKING:

@@ -1,16 +1,26 @@
-"""Which files of a tree hold code, by their names and first lines: who may call what another file defines."""
+"""Which files of a tree say who calls what, and how, by their names and first lines: code, and texts that configure it.
+
+One list for all who ask the whole tree (`analyzer.reach`, `analyzer.settings`, `Project.naming`), who read a tree to be
+asked (the command line, the bot), and who keep answers (the cache): what one of them did not read, another would call
+dead.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 _SUFFIXES = (".py", ".ipynb")
 _SCRIPT = re.compile(r"(?:(?:.*/)?(?:bin|s?bin|scripts?|tools|exe|cli)/)?[a-z][\w-]*")
 """A file without a suffix that may be a script: at the root, or in a folder of those. Data have no suffix either, by
 the thousand."""
 _SHEBANG = re.compile(rb"#![^\n]{0,200}(?:python|\buv[ \t]+run\b)")
-_SETTINGS = ("setup.cfg", "pyproject.toml")
+_TEXTS = (
+    ".yaml", ".yml", ".json", ".jsonnet", ".toml", ".cfg", ".ini", ".conf", ".gin", ".sh", ".bash", ".slurm", ".md",
+    ".rst", ".txt",
+)  # fmt: skip
+MAX_TEXTS, MAX_TEXT_BYTES = 2000, 256 * 1024
+"""Of texts that configure, those nearest to the root; larger ones are data."""
 MARK = b"\xef\xbb\xbf"
 """What some editors put before the first line."""
 
@@ -25,9 +35,29 @@ def is_code(path: str) -> bool:
     return is_python(path) or _SCRIPT.fullmatch(path) is not None
 
 
+def is_text(path: str) -> bool:
+    """Whether a file is a configuration, a launch script or a page."""
+    return path.endswith(_TEXTS)
+
+
+def texts(paths: Iterable[str]) -> list[str]:
+    """The texts of a tree that are asked."""
+    return sorted(filter(is_text, paths), key=lambda path: (path.count("/"), path))[:MAX_TEXTS]
+
+
+def text(source: bytes | None) -> bytes:
+    """What is read of a text."""
+    return source if source is not None and len(source) <= MAX_TEXT_BYTES else b""
+
+
 def tells_who_calls(path: str) -> bool:
-    """Whether a file may say who calls something: code, and what is installed for others."""
-    return is_code(path) or path.rpartition("/")[2] in _SETTINGS
+    """Whether a file may say who calls something, and how."""
+    return is_code(path) or is_text(path)
+
+
+def telling(paths: Collection[str]) -> list[str]:
+    """The files of a tree that questions about all of it may read."""
+    return sorted({*filter(is_code, paths), *texts(paths)})
 
 
 def code(path: str, source: bytes | None) -> bytes | None:

@@ -212,7 +212,8 @@ class Project:
         tree as it is, whatever is tried on one file."""
         if self._settings is None:
             self._settings = Settings(self._paths, self.files.read)
-        found = self.journal.answers["left off", name] = self._settings.is_left_off(name)
+        is_left_off = self.is_whole and self._settings.is_left_off(name)
+        found = self.journal.answers["left off", name] = is_left_off
         return found
 
     @property

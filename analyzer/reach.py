@@ -19,7 +19,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from analyzer.callers import called_by, is_served, offered
-from analyzer.programs import code, is_python, scripts
+from analyzer.programs import code, is_python, scripts, text
+from analyzer.programs import texts as texts_of
 from analyzer.unit_tests import is_file_of_tests
 
 MAX_FILES = 1500
@@ -93,8 +94,6 @@ _NAME = re.compile(rb"[A-Za-z_]\w*")
 _DEFINED_ANYWHERE = re.compile(rb"\b(?:def|class)[ \t]+(\w+)")
 _PIECES = re.compile(rb"(?<=_)(?=[A-Za-z0-9])|(?<=[a-z0-9])(?=_)|(?<=[a-z0-9])(?=[A-Z])")
 """Where a name that is put together may be cut."""
-_CONFIGURES = (".yaml", ".yml", ".json", ".toml", ".cfg", ".ini", ".sh", ".md", ".txt", ".gin", ".jsonnet")
-_LONGEST = 256 * 1024
 _RUN = re.compile(rb"%run[ \t]+(?:-\w[ \t]+)*[\"']?([\w./-]+)")
 _INSTALLERS = ("setup.py", "setup.cfg", "pyproject.toml")
 _INSTALLS = re.compile(rb"^\[(?:project|tool\.poetry|build-system)\]", re.MULTILINE)
@@ -447,10 +446,7 @@ class Reach:
             named.update(_NAME.findall(source))
             named.subtract(_DEFINED_ANYWHERE.findall(source))
         found = {word for word, number in named.items() if number > 0}
-        for path in self._paths:
-            if path.endswith(_CONFIGURES):
-                found |= set(_NAME.findall((self._read(path) or b"")[:_LONGEST]))
-        return found
+        return found.union(*(_NAME.findall(text(self._read(path))) for path in texts_of(self._paths)))
 
     def _may_be_put_together(self, name: bytes) -> bool:
         """Whether a text holds a beginning or an end of a name beside a quote or a brace: ``f"{kind}Trainer"``,

@@ -9,10 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterator
 
+from analyzer.programs import is_python, text, texts
+
 MAX_FILES = 2000
-MAX_BYTES = 256 * 1024
-_TEXTS = (".yaml", ".yml", ".json", ".toml", ".cfg", ".ini", ".conf", ".sh", ".bash", ".slurm", ".md", ".rst", ".txt")
-_CODE = (".py", ".ipynb")
 _GIVEN = re.compile(rb"""\b(\w+)["']?[ \t]*(?::[ \t]*bool[ \t]*=|[:=])[ \t]*["']?(\w+)""")
 _FLAG = re.compile(rb"(?<![\w-])--?([A-Za-z][\w-]*)(?:[ =]+[\"']?(\w+))?")
 _OPTION = re.compile(rb"""["']--([\w-]+)["'][^()]*?(?:store_true|default\s*=\s*False)""")
@@ -25,12 +24,10 @@ class Settings:
     """The settings of one tree that are on or off somewhere, by name."""
 
     def __init__(self, paths: Collection[str], read: Callable[[str], bytes | None]) -> None:
-        texts = sorted(path for path in paths if path.endswith((*_TEXTS, *_CODE)) and not _OTHER.search(path))
+        asked = sorted(path for path in (*texts(paths), *filter(is_python, paths)) if not _OTHER.search(path))
         self._known: dict[str, set[bool]] = {}
-        for path in texts[:MAX_FILES]:
-            source = read(path) or b""
-            if len(source) > MAX_BYTES:
-                continue
+        for path in asked[:MAX_FILES]:
+            source = text(read(path))
             for name, value in _GIVEN.findall(source):
                 self._note(name, value.lower())
             for name, value in _flags(path, source):

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Protocol
 
-from analyzer.api import imported_paths, tells_who_calls
+from analyzer.api import MAX_TEXT_BYTES, imported_paths, is_code, telling
 from bot.core.config import CONFIG_PATHS, Config
 from bot.core.ledger import Ledger
 from bot.core.review_input import MemoryTree, ReviewInput
@@ -74,12 +74,13 @@ class LazyTree:
         self._code = self._all_code()
 
     def _all_code(self) -> frozenset[str]:
-        code = {path: entry for path, entry in self.listing.files.items() if tells_who_calls(path)}
-        is_whole = len(code) <= CODE_FILES and sum(entry.size for entry in code.values()) <= CODE_BYTES
-        return frozenset(code) if is_whole else frozenset()
+        sizes = {path: self.listing.files[path].size for path in telling(self.listing.files)}
+        asked = {path: size for path, size in sizes.items() if is_code(path) or size <= MAX_TEXT_BYTES}
+        is_whole = sum(map(is_code, asked)) <= CODE_FILES and sum(asked.values()) <= CODE_BYTES
+        return frozenset(asked) if is_whole else frozenset()
 
     def code(self) -> list[str]:
-        """Everything that may say who calls what; nothing of a tree that is too large for it."""
+        """Everything that may say who calls what, texts that configure it too; nothing of a tree that is too large."""
         return sorted(self._code)
 
     def wanted(self, paths: Iterable[str]) -> dict[str, Entry]:

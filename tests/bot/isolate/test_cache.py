@@ -92,10 +92,13 @@ def test_options_are_part_of_the_question(first: Kept) -> None:
     assert [remembered(other, folder) for other in others] == [set()] * len(others)
 
 
-def test_of_the_list_of_files_only_what_an_import_finds(first: Kept) -> None:
-    work, folder = first
+def test_of_the_list_of_files_only_what_an_import_finds(kept: Kept) -> None:
+    """And whether all of them can be read: what cannot be may call anything."""
+    work, folder = kept
     without = [path for path in work.paths if path != "keep.py"]
     assert remembered(replace(work, paths=without), folder) == {"plain.py", "other.py"}
+    assert remembered(replace(work, paths=[*work.paths, "gone.py"]), folder) == {"plain.py", "keep.py"}
+    (work.root / "new.py").write_text("")
     assert remembered(replace(work, paths=[*work.paths, "new.py"]), folder) == set(work.targets)
     assert remembered(replace(work, paths=["train.py"], targets=["train.py"]), folder) == set()
 

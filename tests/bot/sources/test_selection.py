@@ -54,8 +54,11 @@ def test_a_file_is_taken_whatever_its_name_and_once() -> None:
 
 
 def test_a_file_is_read_with_all_of_its_tree_that_may_call_it() -> None:
-    plant("setup.cfg", "train.py", "show.ipynb", "bin/go", "LICENSE", "data/0001", "bin/go.sh", "README.md")
-    assert sorted(select(["train.py"]).paths) == ["bin/go", "setup.cfg", "show.ipynb", "train.py"]
+    """Code in notebooks and scripts, and texts that configure it."""
+    plant("setup.cfg", "train.py", "show.ipynb", "bin/go", "LICENSE", "data/0001", "conf/a.yaml", "photo.png")
+    chosen = select(["train.py"])
+    assert chosen.targets == ("train.py",)
+    assert sorted(chosen.paths) == ["bin/go", "conf/a.yaml", "setup.cfg", "show.ipynb", "train.py"]
 
 
 def test_what_cannot_be_read_is_named_and_the_rest_is_kept() -> None:

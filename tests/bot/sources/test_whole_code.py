@@ -13,7 +13,7 @@ from bot.core.review_input import MemoryTree, git_blob_id
 from bot.github.contents import Entry, Listing
 from bot.sources import github
 from bot.sources.github import LazyTree, fetch_closure
-from tests.analyzer.test_unreached import _MAIN, _NET
+from tests.analyzer.test_unreached import _LOADS, _MAIN, _NET
 
 _FILES = {
     "net.py": _NET,
@@ -21,7 +21,8 @@ _FILES = {
     "show.ipynb": '{"nbformat": 4, "cells": [{"cell_type": "code", "source": "import net\\nnet.Lone()(1)"}]}',
     "bin/go": "#!/usr/bin/python3\nimport net\n\nprint(net)\n",
     "pyproject.toml": "[tool.black]\n",
-    "README.md": "spare",
+    "photo.svg": "spare",
+    "large.json": "x" * 300_000,
     **{f"apart/m{number}.py": f"A = {number}\n" for number in range(150)},
 }
 
@@ -57,10 +58,18 @@ def _severities(tree: MemoryTree) -> list[tuple[str, int, Severity]]:
 def test_the_code_of_a_tree_is_read_in_one_batch_and_judged_as_on_a_laptop() -> None:
     tree, hub = _read(_FILES)
     assert hub.num_batches == 1
-    assert tree.read("README.md") is None
+    assert tree.read("photo.svg") is None
+    assert tree.read("large.json") is None
     whole = MemoryTree({path: text.encode() for path, text in _FILES.items()})
     assert _severities(tree) == _severities(whole)
     assert Severity.NOTE in {severity for rule, _, severity in _severities(tree) if rule == "PF204"}
+
+
+def test_a_configuration_that_names_what_is_looked_up_is_read_as_well() -> None:
+    named = {**_FILES, "other.py": _LOADS, "conf/nets.yaml": "head: spare\n"}
+    assert {severity for rule, _, severity in _severities(_read(named)[0]) if rule == "PF204"} == {Severity.ERROR}
+    unnamed, _ = _read({**_FILES, "other.py": _LOADS})
+    assert Severity.NOTE in {severity for rule, _, severity in _severities(unnamed) if rule == "PF204"}
 
 
 def test_nothing_is_concluded_from_a_tree_that_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,10 +82,10 @@ def test_nothing_is_concluded_from_a_tree_that_is_too_large(monkeypatch: pytest.
 
 def test_files_that_are_no_code_do_not_crowd_it_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(github, "MAX_FETCHED_FILES", 1)
-    hub: Any = _Hub({**_FILES, "a.yaml": "x: 1\n", "b.yaml": "x: 2\n"})
+    hub: Any = _Hub({**_FILES, "a.csv": "1\n", "b.csv": "2\n"})
     tree = LazyTree(hub, "c0ffee")
-    fetch_closure(hub, {tree: ["a.yaml", "b.yaml", *tree.code()]}, pairs={})
-    assert [tree.read(path) is not None for path in ("a.yaml", "b.yaml", "net.py", "bin/go")] == [
+    fetch_closure(hub, {tree: ["a.csv", "b.csv", *tree.code()]}, pairs={})
+    assert [tree.read(path) is not None for path in ("a.csv", "b.csv", "net.py", "bin/go")] == [
         True,
         False,
         True,
