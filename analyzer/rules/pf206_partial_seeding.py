@@ -73,11 +73,11 @@ class PartialSeeding(Rule):
     It is a warning where the text shows the whole of it: what the file runs when it is started seeds, trains, and
     draws. It is a note where one of the three was not seen to be reached from there (a program that trains nothing, a
     function that only others call, a draw that no call leads to), where NumPy or ``random`` alone is seeded for data
-    that is drawn right there, where cells of a notebook make up data with what is not seeded, where the seed itself is
-    drawn anew in each run, and where the run has drawn from the same generator before it; also where what is drawn
-    picks from held-out data or in a function that evaluates or logs, and where the seed stands in the set-up of a
-    process group. Where nothing at all is seeded, a training script gets a note, unless it trains several times to
-    report how much the results vary.
+    that is drawn right there, where cells of a notebook, or the items of a dataset, make up data with what is not
+    seeded, where the seed itself is drawn anew in each run, and where the run has drawn from the same generator before
+    it; also where what is drawn picks from held-out data or in a function that evaluates or logs, and where the seed
+    stands in the set-up of a process group. Where nothing at all is seeded, a training script gets a note, unless it
+    trains several times to report how much the results vary.
 
     ## Fix safety
     No automatic fix: where the seed belongs is the author's choice.
@@ -171,9 +171,21 @@ def _is_of_held_out(program: Program, site: Site) -> bool:
 
 def _are_made_up(program: Program, sites: list[Site]) -> bool:
     """Whether all that is drawn without a seed are numbers of a distribution, in cells of a notebook outside of
-    functions and loops: made-up data of a tutorial, of which other numbers teach the same."""
+    functions and loops, or items of a dataset of a shape that is written down: made-up data of a tutorial, of which
+    other numbers teach the same."""
     looped = {event.site for event in program.of(Drawn) if event.loops}
-    return bool(sites) and all(_is_made_up(program, site) and site not in looped for site in sites)
+    return bool(sites) and all(
+        (_is_made_up(program, site) and site not in looped) or _is_whole_item(program, site) for site in sites
+    )
+
+
+def _is_whole_item(program: Program, site: Site) -> bool:
+    """``np.random.randint(0, 255, size=(1, 28, 28))`` where a dataset gives an item."""
+    node = words(program).node(site)
+    sizes = [arg.value for arg in node.args if arg.keyword in {"size", None}] if isinstance(node, ir.Call) else []
+    shapes = (size.items for size in sizes if isinstance(size, ir.Display))
+    is_shaped = any(len(shape) > 1 and all(isinstance(each, ir.Constant) for each in shape) for shape in shapes)
+    return is_shaped and is_for_item(program, site)
 
 
 def _is_made_up(program: Program, site: Site) -> bool:
