@@ -24,23 +24,23 @@ from analyzer.syntax import ir
 from analyzer.syntax.scope import SAME_OBJECT, dotted, of_type, target_names, target_values, walk
 
 _ACTS = (
-    ((b"backward(",), rb"(?<!def )\bbackward\("),
+    ((b"backward(",), rb"backward\((?<=\bbackward\()(?<!def backward\()"),
     ((b"autograd",), rb"autograd\.(?:grad|backward)\b|autograd import[^\n]*\b(?:grad|backward)\b"),
     ((b"zero_grad",), rb"zero_grad"),
     ((b".step",), rb"\.step\b"),
-    ((b"optim",), rb"\boptim\b"),
+    ((b"optim",), rb"optim(?<=\boptim)\b"),
     ((b"ptimizer",), rb"[oO]ptimizers?\("),
-    ((b"train",), rb"\btrain\w*\("),
+    ((b"train",), rb"train(?<=\btrain)\w*\("),
     ((b"Trainer",), rb"Trainer\b"),
     ((b".fit",), rb"\.fit\w*\("),
     ((b"_step",), rb"(?:train|val|test|predict)\w{0,80}_step\b"),
     ((b".eval(",), rb"\.eval\("),
-    ((b"evaluate",), rb"\bevaluate\w*\("),
-    ((b"valid",), rb"\bvalid(?:ate)?\("),
-    ((b"test(",), rb"\btest\("),
-    ((b"infer(",), rb"\binfer\("),
+    ((b"evaluate",), rb"evaluate(?<=\bevaluate)\w*\("),
+    ((b"valid",), rb"valid(?<=\bvalid)(?:ate)?\("),
+    ((b"test(",), rb"test\((?<=\btest\()"),
+    ((b"infer(",), rb"infer\((?<=\binfer\()"),
     ((b"oader",), rb"[lL]oader\b"),
-    ((b"load(",), rb"\b(?:torch|th|t)\.load\(|(?<![\w.])load\("),
+    ((b"load(",), rb"load\((?:(?<=\btorch\.load\()|(?<=\bth\.load\()|(?<=\bt\.load\()|(?<![\w.]load\())"),
     ((b"load_checkpoint", b"load_model"), rb"load_checkpoint|load_model"),
     ((b"seed",), rb"seed\w{0,80}\("),
     ((b"RandomState(", b"default_rng("), rb"RandomState\(|default_rng\("),
@@ -51,7 +51,8 @@ _ACTS = (
     ((b"deepspeed.", b"Accelerator("), rb"deepspeed\.|Accelerator\("),
 )  # fmt: skip
 """What a program does that a rule speaks of. Before each pattern the words of which it holds one: a look for a word
-takes a hundredth of a pattern's time, and most files have few of them. No name is longer than 80 letters: one that is
+takes a hundredth of a pattern's time, and most files have few of them. A pattern begins with its word, which `re` finds
+as fast, and looks back from there. No name is longer than 80 letters: one that is
 (``seedseedseed…``) would take time with the square of its length."""
 _LOSSES = (
     ((b"oss(",), rb"[lL]oss\("),
@@ -86,9 +87,9 @@ def _has_processes(text: bytes) -> bool:
 
 
 _WEAK = (
-    ((b"state_dict(",), rb"\.state_dict\(|load_state_dict\(", _is_restored),
-    ((b"parameters(",), rb"\bparameters\(\)|named_parameters\(", _is_averaged),
-    ((b"save",), rb"\bsave(?!_for_backward\()\w*\(", _has_processes),
+    ((b"state_dict(",), rb"state_dict\((?:(?<=\.state_dict\()|(?<=load_state_dict\())", _is_restored),
+    ((b"parameters(",), rb"parameters\((?:(?<=named_parameters\()|(?<=\bparameters\()\))", _is_averaged),
+    ((b"save",), rb"save(?<=\bsave)(?!_for_backward\()\w*\(", _has_processes),
 )
 """Acts that a rule speaks of only beside another one, or in a text of which something else holds."""
 

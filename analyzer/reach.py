@@ -73,6 +73,8 @@ _LOOKS_UP = re.compile(
     rb"|\b(?:globals|locals)\(\)|(?<![\w.])(?:eval|exec)\(|\bgetmembers\("
 )
 _FIELDS_OF = re.compile(rb"(?<![\w.])([\w.]{1,200})()\.__dict__\b")
+_LOOKING_UP = (b"getattr(", b"vars(", b"globals()", b"locals()", b"exec(", b"getmembers(")
+"""One of these or ``eval(`` stands in what `_LOOKS_UP` finds."""
 _SETTINGS = frozenset(
     {b"args", b"arg", b"opt", b"opts", b"cfg", b"config", b"hparams", b"params", b"options", b"flags"}
 )
@@ -520,10 +522,11 @@ class Reach:
     def _opened(self, path: str, source: bytes, leads: dict[str, set[str]]) -> Iterator[str]:
         """The files in which names are looked up that are made when the program runs."""
         fields = _FIELDS_OF.finditer(source) if b".__dict__" in source else ()  # a dear pattern for what is rare
-        for match in (*_LOOKS_UP.finditer(source), *fields):
+        is_asked = any(word in source for word in _LOOKING_UP) or source.count(b"eval(") > source.count(b".eval(")
+        for match in (*(_LOOKS_UP.finditer(source) if is_asked else ()), *fields):
             head = (match[1] or match[2] or b"").split(b".")[0]
-            is_asked = match.re is _LOOKS_UP and match[1]  # ``getattr``, of what a variable holds as well
-            if head in _SETTINGS or (head and not is_asked and head not in self._outline(path).imported):
+            is_of_held = match.re is _LOOKS_UP and match[1]  # ``getattr``, of what a variable holds as well
+            if head in _SETTINGS or (head and not is_of_held and head not in self._outline(path).imported):
                 continue
             yield path
             if head not in (b"self", b"cls"):

@@ -27,9 +27,10 @@ _BEARS = re.compile(
     re.VERBOSE,
 )
 """What speaks of the whole program, where it has an act: draws, processes, hooks, and what may act in another file."""
-_GIVEN = re.compile(rb"^[ \t]*((?:self|cls)\.)?([A-Za-z_]\w*)[ \t]*(?::[^=\n]{0,80})?=(?!=)", re.MULTILINE)
-"""A name or an attribute that is given something: the last one before an act is what is given it."""
-_RENAMED = re.compile(rb"^[ \t]*(?:from[ \t]+torch[\w.]*[ \t]+)?import[ \t][^\n]*\bas\b[^\n]*", re.MULTILINE)
+_GIVEN = re.compile(rb"\n[ \t]*((?:self|cls)\.)?([A-Za-z_]\w*)[ \t]*(?::[^=\n]{0,80})?=(?!=)")
+"""A name or an attribute that is given something: the last one before an act is what is given it. A line begins with
+the end of the one before, which `re` finds ten times as fast as ``^``."""
+_RENAMED = re.compile(rb"\n[ \t]*(?:from[ \t]+torch[\w.]*[ \t]+)?import[ \t][^\n]*\bas\b[^\n]*")
 _AS = re.compile(rb"\bas[ \t]+(\w+)")
 _USUAL = frozenset(
     {
@@ -67,8 +68,12 @@ def starts(source: bytes, unit: ir.Unit) -> frozenset[int] | None:
     spans = _spans(functions, text)
     words = {each.at: _words(each, text[first:end]) for each, (first, end) in zip(functions, spans, strict=True)}
     shown = quiet.telling(source, unit)
-    acts = sorted([*shown, *_bearing(text)]) if shown else []
-    begins = {each.at for each, span in zip(functions, spans, strict=True) if _holds(acts, *span)}
+    acts = sorted(shown)
+    begins = {
+        each.at
+        for each, span in zip(functions, spans, strict=True)
+        if shown and (_holds(acts, *span) or _BEARS.search(text, *span))
+    }
     carriers = frozenset(_carriers(text, shown, spans)) if shown or b" as " in text else frozenset()
     begins.update(each.at for each in functions if not words[each.at].isdisjoint(carriers))
     begins.update(function.at for function in quiet.running(unit))
@@ -86,16 +91,17 @@ def starts(source: bytes, unit: ir.Unit) -> frozenset[int] | None:
 def _carriers(text: bytes, acts: Iterable[int], spans: Iterable[tuple[int, int]]) -> Iterator[bytes]:
     """Names that stand for an act: what is given one outside of functions (``loss_fn = nn.CrossEntropyLoss()``, also as
     an item of a table), attributes, and what an import of PyTorch calls otherwise (``cross_entropy as ce``)."""
-    for match in _RENAMED.finditer(text):
+    lines = b"\n" + text  # a match begins where its line begins in `text`
+    for match in _RENAMED.finditer(lines):
         yield from (name for name in _AS.findall(match[0]) if name not in _USUAL)
-    given = list(_GIVEN.finditer(text))
+    given = list(_GIVEN.finditer(lines))
     begins, outside = [match.start() for match in given], _Outside(spans)
     for act in acts:
         index = bisect_right(begins, act)
         if not index:
             continue
         match = given[index - 1]
-        if outside.holds(act) or (match[1] and b"\n" not in text[match.end() : act]):
+        if outside.holds(act) or (match[1] and b"\n" not in text[match.end() - 1 : act]):
             yield match[2]
 
 
@@ -114,10 +120,6 @@ class _Outside:
         """Whether a place is one."""
         index = bisect_right(self._begins, place) - 1
         return index < 0 or place >= self._ends[index]
-
-
-def _bearing(text: bytes) -> Iterator[int]:
-    return (match.start() for match in _BEARS.finditer(text))
 
 
 def _spans(functions: Iterable[ir.FunctionDef], text: bytes) -> list[tuple[int, int]]:
