@@ -79,9 +79,10 @@ class Assignments(Calls):
 
     def assign(self, target: ir.Expr, value: Value, state: State, at: int) -> None:
         if isinstance(target, ir.Name):
-            node = self.frame.node
+            frame = self.frames[-1]
+            node = frame.node
             outer = isinstance(node, ir.FunctionDef) and target.id in node.outer
-            state.set((self.scope_of(target.id, state) if outer else self.frame.scope, target.id), value)
+            state.writable(self.scope_of(target.id, state) if outer else frame.scope)[target.id] = value
         elif isinstance(target, ir.Attribute):
             self.assign_attribute(target, value, state, at)
         elif isinstance(target, ir.Subscript):

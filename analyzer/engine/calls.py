@@ -47,6 +47,7 @@ _BACKWARD = {"backward", "backward(…)"}
 _MODES = {"eval", "train", "requires_grad_"}
 _SPENDERS = frozenset(f"builtins.{name}" for name in ("sum", "list", "tuple", "sorted", "max", "min"))
 """What goes through a generator that it is given, to its end."""
+_NO_ARGS = Args()
 _FEW = 2
 """Functions that an `if` may choose between; a table of more (hooks by name) is asked for one of them."""
 
@@ -80,7 +81,7 @@ class Calls(Forwards):
 
     def arguments(self, expr: ir.Call, state: State, is_spender: bool = False) -> Args:
         if not expr.args:
-            return Args()
+            return _NO_ARGS
         positional: list[Value] = []
         nodes: list[ir.Expr | None] = []
         keywords: dict[str, Value] = {}

@@ -79,9 +79,16 @@ def located(
 
 def are_synthetic(given: Sequence[Value]) -> bool:
     """Whether tensors are among values, all of random or constant numbers, and nothing that is not known."""
-    tensors = [case for value in given for case in value.cases if isinstance(case, Tensor)]
-    others = (case for value in given for case in value.cases if not isinstance(case, (Tensor, Const, Scalar)))
-    return bool(tensors) and all(case.is_synthetic for case in tensors) and not any(others)
+    is_any = False
+    for value in given:
+        for case in value.cases:
+            if isinstance(case, Tensor):
+                if not case.is_synthetic:
+                    return False
+                is_any = True
+            elif not isinstance(case, (Const, Scalar)):
+                return False
+    return is_any
 
 
 def _place(row: Row, incoming: Sequence[Value], args: Args) -> Device:

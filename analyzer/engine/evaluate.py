@@ -23,8 +23,11 @@ class Expressions(Containers):
         self.steps_left -= 1
         if self.steps_left < 0:
             raise OutOfBudget
-        handler = _TABLE.get(type(expr))
-        return handler(self, expr, state) if handler else unseen("this form of expression", self.site(expr.at))
+        try:
+            handler = _TABLE[type(expr)]
+        except KeyError:
+            return unseen("this form of expression", self.site(expr.at))
+        return handler(self, expr, state)
 
     def conditional(self, expr: ir.Conditional, state: State) -> Value:
         known = truth(self.evaluate(expr.test, state))

@@ -56,7 +56,7 @@ class Functions(Binding):
         if key not in self.called:
             self.called.add(key)
             self.first_calls.append(key)
-        active = sum(1 for frame in self.frames if frame.node is func.node)
+        active = [frame.node for frame in self.frames].count(func.node)
         if len(self.frames) >= MAX_DEPTH or active > 1:
             return self.call_unseen(Unknown("calls nest too deeply"), args, at, state, "calls nest too deeply")
         if args.keyword_nodes and not func.wrappers and (name := misfit(func.node, args)) is not None:

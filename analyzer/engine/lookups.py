@@ -106,6 +106,10 @@ class Lookups(Uses):
         raise NotImplementedError
 
     def attribute_of(self, case: Value, attr: str, at: int, state: State) -> Value:
+        if isinstance(case, Ref):
+            return self.object_attribute(case, attr, at, state)
+        if isinstance(case, Tensor):
+            return self.tensor_attribute(case, attr, at)
         if isinstance(case, External):
             inherited = self.super_attribute(attr, at, state) if case.name == "super." else None
             return inherited or self.external_attribute(case, attr)
@@ -117,10 +121,6 @@ class Lookups(Uses):
         if isinstance(case, Class):
             found = self.class_attribute(case, attr, state)
             return of_class(found, case) if found is not None else Method(case, attr)
-        if isinstance(case, Ref):
-            return self.object_attribute(case, attr, at, state)
-        if isinstance(case, Tensor):
-            return self.tensor_attribute(case, attr, at)
         if attr == "grad":
             self.emit(GradientRead, at, None)
         if isinstance(case, Tuple) and attr in _PAIR and len(case.items) == len(_PAIR):

@@ -216,13 +216,14 @@ class Machine(ABC):
             raise OutOfBudget
 
     def emit(self, kind: Any, at: int, trace: Trace | None, **facts: Any) -> None:
-        site = self.site(at)
-        node = self.frame.node
+        frame = self.frames[-1]
+        path, node = frame.path, frame.node
+        site = _NEW(Site, (path, at, 0))
         self.events.append(
             kind(
                 site=site,
                 loops=self.loops,
-                function=Site(self.frame.path, node.at) if node is not None else None,
+                function=_NEW(Site, (path, node.at, 0)) if node is not None else None,
                 calls=self.calls,
                 guards=self.guards,
                 trace=trace or start(site, "here"),

@@ -55,8 +55,10 @@ class Operations(Lookups):
 
     def ungraphed(self, result: Value, state: State) -> Value:
         """What an operation gives: no graph where gradients are off, be it that of a parameter."""
-        has_graph = any(roots_of(case) or (isinstance(case, Tensor) and case.graph != "no") for case in result.cases)
-        return union(without_graph(case) for case in result.cases) if has_graph and state.flag(*GRAD_OFF) else result
+        for case in result.cases:
+            if roots_of(case) or (isinstance(case, Tensor) and case.graph != "no"):
+                return union(without_graph(case) for case in result.cases) if state.flag(*GRAD_OFF) else result
+        return result
 
     def is_layer(self, value: Value) -> bool:
         """Whether a value is a layer of torch that was made where it shows, and that has no length: it is true."""
@@ -168,15 +170,17 @@ class Operations(Lookups):
     def broadcast(self, op: str, one: Value, two: Value, at: int) -> None:
         """A column and a flat tensor are subtracted, one of them an output of a network and the other none. Two outputs
         may well be compared pair by pair."""
+        if op != "-" or not (shapes.shape_of(one) and shapes.shape_of(two)):
+            return
         found = {shapes.shape_of(case): case.trace or start(self.site(at), "here") for case in (one, two)}
-        if op == "-" and found.keys() == {"column", "flat"} and carries(one) != carries(two):
+        if found.keys() == {"column", "flat"} and carries(one) != carries(two):
             self.emit(shapes.Broadcast, at, None, column=found["column"], flat=found["flat"])
 
     def average(self, over: Value, by: Value, at: int) -> None:
         """Something measured is divided by something measured."""
         units = measures.unit_of(over), measures.unit_of(by)
-        over_trace = over.trace or start(self.site(at), "this is divided")
         if all(units) and by.trace:
+            over_trace = over.trace or start(self.site(at), "this is divided")
             self.emit(
                 measures.Average, at, None, over=units[0], by=units[1], over_trace=over_trace, by_trace=by.trace,
             )  # fmt: skip
@@ -200,7 +204,9 @@ def stretched(op: str, length: Value) -> Scalar:
 
 def is_cycle(value: Value) -> bool:
     """A remainder, or what was computed from one."""
-    return any(isinstance(case, Scalar) and case.kind == "cycle" for case in value.cases)
+    if type(value) is not Union:
+        return isinstance(value, Scalar) and value.kind == "cycle"
+    return any(isinstance(case, Scalar) and case.kind == "cycle" for case in value.members)
 
 
 def is_length(value: Value) -> bool:

@@ -307,12 +307,14 @@ class Rows(Effects):
 
     def with_indices(self, row: Row, value: Value, inputs: tuple[Value, ...], args: Args) -> Value:
         """``x.max(1)`` gives values and indices, ``x.max()`` one number, ``torch.max(x, y)`` the larger of two."""
+        if row.returns != "values and indices":
+            return value
         is_method = len(inputs) > len(args.positional) + len(args.keywords)
         dims = Args(args.positional if is_method else args.positional[1:], args.keywords)
         other = dims.at(0, "other")
         if other is not None and any(isinstance(case, Tensor) and case.roots for case in other.cases):
             return value
-        if row.returns != "values and indices" or not (dims.positional or dims.keywords):
+        if not (dims.positional or dims.keywords):
             return value
         is_largest = row.name.rpartition(".")[2] in {"max", "min"}
         return Tuple((shapes.shaped(value, shapes.of_largest(dims) if is_largest else ""), Tensor()))

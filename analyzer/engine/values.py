@@ -271,6 +271,10 @@ class Union(Value):
         return self.members
 
 
+_WITH_KIN = frozenset([Tensor, Parameter, Unknown, Tuple, Parameters, Stream, Counting])
+"""The kinds of atoms of which two that are not equal may be kin (`_kin`)."""
+
+
 def const(value: object, trace: Trace | None = None, overrides: tuple[Const, ...] = ()) -> Const:
     """A constant with its kind filled in."""
     return Const(value, type(value).__name__, overrides, trace=trace)
@@ -285,14 +289,25 @@ def join(one: Value, other: Value) -> Value:
     """Either of two values: commutative and monotone; the better witness survives where both say the same."""
     if one is other:
         return one
-    if type(one) is type(other) and not isinstance(one, Union) and one == other:
+    if type(one) is Union:
+        if _has_all(one.members, other.members if type(other) is Union else (other,)):
+            return Union(
+                one.members
+            )  # as `union` would, without a look at each: a pass is told by what is not the same
+    elif type(one) is type(other) and one == other:
         return _witness(one, other)
-    return union([*one.cases, *other.cases])
+    return union((one, other))
+
+
+def _has_all(members: tuple[Value, ...], others: tuple[Value, ...]) -> bool:
+    """Whether all of some cases are among others, the very same ones."""
+    known = set(map(id, members))
+    return all(map(known.__contains__, map(id, others)))
 
 
 def union(values: Iterable[Value]) -> Value:
     """One of several values; more than `MAX_CASES` widen."""
-    given = tuple(values)
+    given = values if type(values) is tuple else tuple(values)
     if len(given) == 1:
         return given[0]
     found: list[Value] = []
@@ -302,11 +317,12 @@ def union(values: Iterable[Value]) -> Value:
         else:
             found.append(value)
     cases = tuple(found)
-    if not _are_of_one_type_each(cases):
+    if len(cases) != len(set(map(type, cases))):  # else the types alone tell that no two cases are alike
         merged: dict[Value, Value] = {}
         for case in cases:
-            known = merged.get(case)
-            merged[case] = case if known is None else _witness(known, case)
+            known = merged.setdefault(case, case)  # one look for its hash, which is most of what this costs
+            if known is not case:
+                merged[case] = _witness(known, case)
         cases = _merge_kin(tuple(merged.values()))
     if len(cases) == 1:
         return cases[0]
@@ -317,20 +333,18 @@ def union(values: Iterable[Value]) -> Value:
     return Union(cases)
 
 
-def _are_of_one_type_each(cases: tuple[Value, ...]) -> bool:
-    """Whether the types alone tell that no two cases are alike."""
-    return len(cases) == len(set(map(type, cases)))
-
-
 def _merge_kin(cases: tuple[Value, ...]) -> tuple[Value, ...]:
-    """Cases that differ only in where they came from are one: tensors alike in kind, unknowns, tuples of one length."""
-    if _are_of_one_type_each(cases):
+    """Cases, no two of them equal, that differ only in where they came from are one: tensors alike in kind, unknowns,
+    tuples of one length."""
+    related = [case for case in cases if type(case) in _WITH_KIN]
+    if len(related) < 2 or len(related) == len(set(map(type, related))):
         return cases
     groups: dict[object, Value] = {}
     for case in cases:
-        key = _kin(case)
-        known = groups.get(key)
-        groups[key] = case if known is None else _blend(known, case)
+        key = _kin(case) if type(case) in _WITH_KIN else id(case)
+        known = groups.setdefault(key, case)
+        if known is not case:
+            groups[key] = _blend(known, case)
     return tuple(groups.values())
 
 
@@ -341,9 +355,7 @@ def _kin(case: Value) -> object:
         return (Unknown, case.gap)
     if isinstance(case, Tuple):
         return (Tuple, len(case.items))
-    if isinstance(case, (Parameters, Stream)):
-        return type(case)
-    return case
+    return type(case)
 
 
 def _blend(one: Value, other: Value) -> Value:
