@@ -217,8 +217,13 @@ def _is_item_of(program: Program, sync: Sync, step: Loop, counted: Loop) -> bool
         isinstance(part, ir.Name) and part.id in numbers
         for item in walk((read,) if isinstance(read, ir.Expr) else (), False)
         if isinstance(item, ir.Subscript) and dotted(item.value) in made
-        for part in walk((item.index,), False)
+        for part in walk((_first(item.index),), False)
     )
+
+
+def _first(index: ir.Expr) -> ir.Expr:
+    """``i`` of ``x[i, 0]``: which sample it is; ``x[:, c]`` is one of a few channels or classes."""
+    return index.items[0] if isinstance(index, ir.Display) and index.items else index
 
 
 def _made_in(program: Program, step: Loop, sync: Sync) -> set[str]:
