@@ -338,8 +338,7 @@ class Calls(Forwards):
             if self.obj(receiver).cls is None and is_fed and is_pass:  # gradients are turned off for what runs it
                 return self.forward(receiver, args, at, state, method.name)
             if self.obj(receiver).cls is None and is_fed:
-                trace = start(self.site(at), f"`.{method.name}` of a module", Gap.CONVENTION)
-                return replace(self.parametrised(receiver, args, at, state, is_opaque=True), trace=trace)
+                return self.method_run(receiver, method.name, args, at, state)
         if isinstance(receiver, Const):
             return self.folded_method(receiver, method.name, args)
         if isinstance(receiver, Scalar):

@@ -70,8 +70,8 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Forward(Event):
-    """A module is called. `is_eval`: set to evaluation mode by code seen; `grad`: whether a graph is recorded."""
+class Run(Event):
+    """A module runs. `is_eval`: set to evaluation mode by code seen; `grad`: whether a graph is recorded."""
 
     module: ObjectId | None
     grad: Tri
@@ -99,6 +99,17 @@ class Forward(Event):
     """The graph that begins here."""
     method: str = ""
     """The method that runs the module, where it is not called (``model.generate(x)``)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forward(Run):
+    """A module is called."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MethodRun(Run):
+    """A method of a module that was not read is called with tensors, gradients on: a forward pass by convention, of
+    which only those ask that know it from a backward pass through it (``model.compute_loss(x)``)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from analyzer.engine import frozen, measures, modes, outputs, padding, shapes, targets
 from analyzer.engine.devices import are_synthetic
-from analyzer.engine.events import Forward
+from analyzer.engine.events import Forward, MethodRun
 from analyzer.engine.graphs import carries, device_of, roots_of
 from analyzer.engine.machine import CONTAINERS, MAX_DEPTH, Args, unseen
 from analyzer.engine.replay import replayed
@@ -87,6 +87,21 @@ class Forwards(Rows):
         if self.pass_hooks:
             self.run_pass_hooks(ref, result, at, state)
         return result
+
+    def method_run(self, ref: Ref, name: str, args: Args, at: int, state: State) -> Tensor:
+        """A method of a module that was not read gets tensors: by convention it runs it."""
+        trace = start(self.site(at), f"`.{name}` of a module", Gap.CONVENTION)
+        result = self.parametrised(ref, args, at, state, is_opaque=True)
+        if not self.in_pass and self.has_optimizer and result.graph == "yes":
+            mode = state.get((ref.obj, "is eval"))
+            self.emit(
+                MethodRun, at, trace, module=ref.obj, grad="yes", is_eval=modes.is_eval(self, ref, state),
+                has_graph="yes", mode=mode.trace if mode else None, root=self.root(at),
+                modes=mode.cases if mode else (), depends=modes.dependence(self, ref, state), is_frozen="no",
+                asleep=modes.asleep(self, ref, state), method=name,
+                parts=self.with_parts(frozenset({ref.obj}), state),
+            )  # fmt: skip
+        return replace(result, trace=trace)
 
     def run_pass_hooks(self, ref: Ref, result: Value, at: int, state: State) -> None:
         """The hooks of a module and of its parts, which get what each of them gave."""

@@ -46,7 +46,7 @@ _BUILTINS = frozenset(
         "id", "repr", "object", "property", "staticmethod", "classmethod", "Exception", "ValueError",
         "RuntimeError", "KeyError", "StopIteration", "NotImplementedError", "NotImplemented", "vars",
         "callable", "input", "format", "divmod", "pow", "hash", "frozenset", "bytes", "exit", "quit", "dir",
-        "globals", "locals", "issubclass", "slice", "complex",
+        "globals", "locals", "issubclass", "slice", "complex", "exec",
     ]
 )  # fmt: skip
 

@@ -76,7 +76,7 @@ class Uses(Machine):
         if has_blank(value) and (kind := self.kind_of_name(name, state)):
             return self.as_kind(kind, name, value, at, state)
         uses = self.uses_of(name)
-        if not is_loss_by_use(uses) and not self.is_handed_as_loss(value, uses, state):
+        if not is_loss_by_use(uses) and (type(value) is not Unknown or not self.is_handed_as_loss(value, uses, state)):
             return value
         site, root, is_off = self.site(at), self.root(at), state.flag(*GRAD_OFF)
         if is_off:
@@ -99,9 +99,9 @@ class Uses(Machine):
 
         return union(tensor(case) for case in value.cases)
 
-    def is_handed_as_loss(self, value: Value, uses: frozenset[str], state: State) -> bool:
+    def is_handed_as_loss(self, value: Unknown, uses: frozenset[str], state: State) -> bool:
         """Whether what unseen code gave is handed to a function that runs ``backward()`` on it."""
-        if not isinstance(value, Unknown) or value.gap is not Gap.UNSEEN or not any(use[:1] == HANDED for use in uses):
+        if value.gap is not Gap.UNSEEN or not any(use[:1] == HANDED for use in uses):
             return False
         return any(map(is_loss_by_use, self.handed_on(uses, state, 1)))
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from analyzer.engine.events import Backward, Clear, Escape, Event, Forward, Loop, Mode, Step
+from analyzer.engine.events import Backward, Clear, Escape, Event, Forward, Loop, MethodRun, Mode, Run, Step
 from analyzer.engine.optim_events import GradientRead
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap, Site, Trace
@@ -15,6 +15,7 @@ from analyzer.engine.values import Const, ObjectId
 from analyzer.engine.words import spelled, words
 from analyzer.fixes.edits import InsertStatement
 from analyzer.rules.base import DraftFix
+from analyzer.rules.iteration import exclude
 from analyzer.syntax import ir
 from analyzer.syntax.later import cst
 from analyzer.syntax.scope import dotted
@@ -44,16 +45,37 @@ class Timeline:
             if forward.root in self.roots and forward.has_graph != "no" and self._is_used(forward)
         ]
         """Forward passes that a backward pass goes through."""
+        runs = program.of(MethodRun)
+        self.assumed = [run for run in runs if run.root in self.roots] + [
+            forward for forward in self.forwards if forward.root not in self.roots and self._may_learn(forward)
+        ]
+        """Those that learn by convention: methods of modules that were not read; and passes before a backward pass of
+        which the loss is not known, in the loop of a step of theirs."""
         self.stepped: frozenset[ObjectId] = frozenset(module for step in self.steps for module in step.modules)
         self.trained = self.stepped | {forward.module for forward in self.learning if forward.module is not None}
 
-    def _is_used(self, forward: Forward) -> bool:
+    def _is_used(self, forward: Run) -> bool:
         """Whether a backward pass belongs to this run of the code: one function may be called to train and, from
         another place, to evaluate (``run_epoch(…, mode="eval")``)."""
         return any(
             forward.root in event.roots and (event.function != forward.function or event.calls == forward.calls)
             for event in self.backwards
         )
+
+    def _may_learn(self, forward: Run) -> bool:
+        if (forward.grad, forward.has_graph) != ("yes", "yes") or not forward.loops or forward.is_dry:
+            return False
+        nest = [loop.key for loop in forward.loops]
+        beside = [
+            event
+            for event in (*self.backwards, *self.steps)
+            if [loop.key for loop in event.loops] == nest
+            and event.order > forward.order
+            and not exclude(event, forward)
+        ]
+        lost = [event for event in beside if isinstance(event, Backward)]
+        moved = (event for event in beside if isinstance(event, Step) and forward.module in event.modules)
+        return bool(lost) and all(not event.roots for event in lost) and any(moved)
 
     def at(self, event: Event) -> int:
         """The place of an event in the program's order."""
@@ -64,7 +86,7 @@ class Timeline:
         index = bisect.bisect_left(self._backward_at, start)
         return index < len(self._backward_at) and self._backward_at[index] < end
 
-    def switch(self, forward: Forward, is_eval: bool) -> Mode | None:
+    def switch(self, forward: Run, is_eval: bool) -> Mode | None:
         """The switch that gave a module the mode it has, or may have, in a forward pass: of those at that place, the
         one that shares most loops with it."""
         for case in forward.modes:
@@ -100,7 +122,7 @@ def _is_inside(event: Event, loops: tuple[Loop, ...]) -> bool:
     return tuple(loop.key for loop in event.loops[: len(loops)]) == tuple(loop.key for loop in loops)
 
 
-def over_batches(forward: Forward) -> tuple[Loop, ...]:
+def over_batches(forward: Run) -> tuple[Loop, ...]:
     """The loops around a forward up to the one over batches: over data, or counted ones that cut a batch."""
     for kinds in ({"data", "framework"}, {"range", "while"} if forward.on_batch else set()):
         found = [index for index, loop in enumerate(forward.loops) if loop.kind in kinds]
@@ -119,20 +141,20 @@ def shared(one: Event, other: Event) -> tuple[Loop, ...]:
     return tuple(nest)
 
 
-def reported_at(forward: Forward, loops: tuple[Loop, ...]) -> Site:
+def reported_at(forward: Run, loops: tuple[Loop, ...]) -> Site:
     """Where a reader of the loop sees the forward pass: the call in the loop that leads to it."""
     inside = forward.calls[loops[-1].depth :]
     return inside[0] if inside and loops[-1].kind != "framework" else forward.site
 
 
-def called_module(program: Program, forward: Forward) -> str | None:
+def called_module(program: Program, forward: Run) -> str | None:
     """``model`` of the calls ``model(x)`` and ``model.forward(x)``, where it is a plain chain of names."""
     callee = program.sources.callee(forward.site)
     name = callee[1].removesuffix(f".{forward.method or 'forward'}") if callee is not None else ""
     return name if name and all(part.isidentifier() for part in name.split(".")) else None
 
 
-def before_loop(program: Program, forward: Forward, loops: Iterable[Loop], method: str) -> DraftFix | None:
+def before_loop(program: Program, forward: Run, loops: Iterable[Loop], method: str) -> DraftFix | None:
     """A switch of the mode right before the loop over the batches, where loop and call stand in one function."""
     loop = next(reversed(list(loops)), None)
     name = called_module(program, forward)
@@ -154,7 +176,7 @@ class Asleep:
     """A forward pass that is trained, of a module in evaluation mode. `switch` put it there, or else it came so.
     `is_later`: the switch happened after training began, or in a loop around it; `nest`: the loops around both."""
 
-    forward: Forward
+    forward: Run
     step: Step
     switch: Mode | None
     why: Trace
@@ -166,7 +188,7 @@ class Asleep:
 def sleeping(timeline: Timeline) -> Iterator[Asleep]:
     """The trained forward passes of modules in evaluation mode: the first of each module and switch."""
     seen: set[object] = set()
-    for forward in timeline.learning:
+    for forward in (*timeline.learning, *timeline.assumed):
         if (
             forward.depends == "no"
             or forward.is_frozen == "yes"
@@ -187,7 +209,7 @@ def sleeping(timeline: Timeline) -> Iterator[Asleep]:
             yield found
 
 
-def _step_for(timeline: Timeline, forward: Forward) -> Step | None:
+def _step_for(timeline: Timeline, forward: Run) -> Step | None:
     """The step that updates the module of a forward pass, in a loop around both; else one of an optimizer over
     parameters that were not seen."""
     near = [step for step in timeline.steps if shared(step, forward)]
@@ -201,7 +223,7 @@ def _step_for(timeline: Timeline, forward: Forward) -> Step | None:
     return next(iter(mine or unseen), None)
 
 
-def _are_of_others(timeline: Timeline, forward: Forward, unseen: list[Step]) -> bool:
+def _are_of_others(timeline: Timeline, forward: Run, unseen: list[Step]) -> bool:
     """Whether as many networks that are awake are trained beside one as there are optimizers over what was not seen: it
     is the teacher, and they are the students."""
     known = {module for step in timeline.steps for module in step.modules}
@@ -218,7 +240,7 @@ def _are_of_others(timeline: Timeline, forward: Forward, unseen: list[Step]) -> 
     return 0 < len(optimizers) <= len(awake - {None})
 
 
-def _is_measured(timeline: Timeline, forward: Forward, step: Step) -> bool:
+def _is_measured(timeline: Timeline, forward: Run, step: Step) -> bool:
     """Whether the gradients of a pass are read in a loop that steps nothing (Fisher information, saliency), or in a
     function that resets them itself: the step of another one does not apply them."""
     program, is_apart = timeline.program, len(shared(step, forward)) < len(forward.loops)
@@ -232,7 +254,7 @@ def _is_measured(timeline: Timeline, forward: Forward, step: Step) -> bool:
     return read and reset and not stepped
 
 
-def _is_for_other(timeline: Timeline, forward: Forward, step: Step) -> bool:
+def _is_for_other(timeline: Timeline, forward: Run, step: Step) -> bool:
     """Whether the module runs once more in training mode before it is updated: the pass in evaluation mode trains
     another one (the adversary of a generator), and `train()` comes back in time."""
     start, end = timeline.at(forward), timeline.at(step)
@@ -247,9 +269,10 @@ def _is_elsewhere(timeline: Timeline, step: Step) -> bool:
     return step.optimizer is not None and timeline.program.objects[step.optimizer].born == "tensors"
 
 
-def _asleep(timeline: Timeline, forward: Forward, step: Step) -> Asleep | None:
+def _asleep(timeline: Timeline, forward: Run, step: Step) -> Asleep | None:
     is_open = "maybe" in (forward.depends, forward.is_frozen)  # frozen by an option, as a whole or in part
-    gaps = [Gap.CONVENTION] if is_open or not step.modules else []
+    is_assumed = forward in timeline.assumed
+    gaps = [Gap.CONVENTION] if is_open or is_assumed or not step.modules else []
     switch = timeline.switch(forward, is_eval=True)
     if switch is None:
         born = [module for module in forward.asleep if module in step.modules]
@@ -271,7 +294,7 @@ def _asleep(timeline: Timeline, forward: Forward, step: Step) -> Asleep | None:
     return Asleep(forward, step, switch, switch.trace, nest, is_later, tuple(gaps))
 
 
-def _woken_later(timeline: Timeline, forward: Forward, step: Step) -> list[ObjectId]:
+def _woken_later(timeline: Timeline, forward: Run, step: Step) -> list[ObjectId]:
     """What comes in evaluation mode and is first switched behind the pass, by the code that evaluates in between: until
     then it trains asleep."""
     objects, place = timeline.program.objects, timeline.at(forward)
@@ -281,7 +304,7 @@ def _woken_later(timeline: Timeline, forward: Forward, step: Step) -> list[Objec
     return born if switches and is_behind and any(event.is_eval == "no" for event in switches) else []
 
 
-def _may_wake(timeline: Timeline, switch: Mode, forward: Forward) -> bool:
+def _may_wake(timeline: Timeline, switch: Mode, forward: Run) -> bool:
     """Whether something unknown is set to train between the switch and the training."""
     start, end = timeline.at(switch), timeline.at(forward)
     for event in timeline.modes:
@@ -292,7 +315,7 @@ def _may_wake(timeline: Timeline, switch: Mode, forward: Forward) -> bool:
     return False
 
 
-def _is_choice(timeline: Timeline, switch: Mode, forward: Forward) -> bool:
+def _is_choice(timeline: Timeline, switch: Mode, forward: Run) -> bool:
     """A bare ``if flag: model.eval()``, with no evaluation after it: a way to train, chosen by a flag."""
     extra = [guard for guard in switch.guards if guard not in forward.guards]
     if any(isinstance(words(timeline.program).node(guard.site), ir.Call) for guard in extra):

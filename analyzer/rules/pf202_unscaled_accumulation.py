@@ -17,6 +17,7 @@ from analyzer.findings import Severity
 from analyzer.fixes.edits import InsertAfter, InsertBefore
 from analyzer.rules.base import DraftFix, Report, Rule
 from analyzer.rules.counted import is_written
+from analyzer.rules.iteration import exclude
 from analyzer.syntax import ir
 from analyzer.syntax.scope import of_type, target_names, walk
 
@@ -123,7 +124,8 @@ def _periodic(program: Program, step: Step) -> Iterator[Found]:
     if others:
         return
     is_sure = not nest or nest[-1].kind in {"data", "framework"} or _draws(program, nest)
-    yield added[-1], nest[-1:], [Gap.CONVENTION] if not nest else [] if is_sure else [Gap.UNSEEN]
+    ours = [event for event in added if event.by in _OURS]
+    yield ours[-1], nest[-1:], [Gap.CONVENTION] if not nest else [] if is_sure else [Gap.UNSEEN]
 
 
 def _is_in_both(program: Program, step: Step, guards: set[Guard], backwards: list[Backward]) -> bool:
@@ -206,9 +208,8 @@ def _nested(program: Program, step: Step) -> Iterator[Found]:
 
 def _is_normalised(program: Program, step: Step, nest: tuple[Loop, ...], added: list[Backward]) -> bool:
     """Whether the loss is scaled, a sum by choice or owned by a framework, or gradients are used for anything else."""
-    ours = {event.site for event in added if event.by in _OURS}
-    if any(event.by not in _OURS and (event.by or event.site not in ours) for event in added):
-        return True  # what is not known may be the same loss on a way apart, where apex is not installed
+    if not all(event.by in _OURS or _is_apart(event, added) for event in added):
+        return True
     scaled = [event for event in added if event.via & _SCALED]
     is_divided = any(Mark.FACTOR in event.via for event in scaled)
     if is_divided or all(event in scaled for event in added if event.by in _OURS):
@@ -218,6 +219,13 @@ def _is_normalised(program: Program, step: Step, nest: tuple[Loop, ...], added: 
         return True  # ``for p in parameters: p.grad.div_(n)``, after the loop of the backward passes
     reads = program.within(GradientRead, nest) if nest else _beside(program, GradientRead, step)
     return any(True for _ in reads)
+
+
+def _is_apart(event: Backward, added: list[Backward]) -> bool:
+    """Whether something else runs the backward pass on a way apart from one of ours: an option chooses (``if fp16:
+    optimizer.backward(loss)``), or apex is not installed, and what gave the loss not known."""
+    ours = [each for each in added if each.by in _OURS]
+    return any(exclude(event, each) or (not event.by and event.site == each.site) for each in ours)
 
 
 def _draws(program: Program, nest: tuple[Loop, ...]) -> bool:

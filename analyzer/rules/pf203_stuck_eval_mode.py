@@ -153,7 +153,8 @@ def _left_to_callers(timeline: Timeline, report: Report) -> None:
         if not is_awake or module is None or len(nest) != 1 or nest[0].kind != "data" or not _is_open(program, forward):
             continue
         step = next((step for step in program.within(Step, nest) if not step.modules or module in step.modules), None)
-        if step is None or any(timeline.handed_over(module, 0, timeline.at(forward))):
+        handed = timeline.handed_over(module, 0, timeline.at(forward))
+        if step is None or any(not _is_building(program, event) for event in handed):
             continue
         switch = next((each for each in timeline.modes if _puts_to_sleep(timeline, each, forward)), None)
         if switch is not None:
@@ -168,6 +169,12 @@ def _left_to_callers(timeline: Timeline, report: Report) -> None:
                 fix=before_loop(program, forward, nest, "train") if forward.site.path == switch.site.path else None,
             )
             return
+
+
+def _is_building(program: Program, event: Event) -> bool:
+    """Whether a constructor hands something on: the mode that is set there is not that of a later round."""
+    function = program.function_around(event.site)
+    return function is not None and function.name == "__init__"
 
 
 def _is_open(program: Program, event: Event) -> bool:

@@ -89,6 +89,8 @@ class EvalModeMissing(Rule):
                 _check_single(timeline, report, forward)
                 _check_one_batch(timeline, report, forward)
                 _check_behind(timeline, report, forward, seen)
+            elif timeline.backward_within(nest):  # a function of its own, between the steps
+                _check_single(timeline, report, forward)
             if not nest or nest[-1].key in seen or forward.module is None or program.runs_once(nest[-1]):
                 continue
             first = entered.setdefault(nest[-1].key, forward)
@@ -160,9 +162,10 @@ def _check_single(timeline: Timeline, report: Report, forward: Forward) -> None:
         return
     if (forward.grad, forward.is_eval) != ("no", "no") or forward.mode is None:
         return
-    if forward.depends == "no" or (forward.depends == "maybe" and not _is_woken_after(timeline, forward)):
-        return
     around = {event.function for event in timeline.backwards}
+    is_minded = _is_woken_after(timeline, forward) or _is_woken_in_turn(timeline, forward, around)
+    if forward.depends == "no" or (forward.depends == "maybe" and not is_minded):
+        return
     learning = [each for each in timeline.learning if each.module == module and shared(each, forward)]
     if forward.function in around or not learning or not forward.calls or _returns(program, forward):
         return
@@ -185,6 +188,14 @@ def _is_woken_after(timeline: Timeline, forward: Forward) -> bool:
         event.module == forward.module
         and (event.is_eval, event.function, event.calls) == ("no", forward.function, forward.calls)
         and event.order > forward.order
+        for event in timeline.modes
+    )
+
+
+def _is_woken_in_turn(timeline: Timeline, forward: Forward, around: set[Site | None]) -> bool:
+    """Whether the function that trains calls `train()` in every round of a loop, in turn with one that evaluates."""
+    return any(
+        event.is_eval == "no" and event.module == forward.module and event.function in around and shared(event, forward)
         for event in timeline.modes
     )
 

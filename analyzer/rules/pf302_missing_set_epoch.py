@@ -29,8 +29,9 @@ class MissingSetEpoch(Rule):
 
     ## Why it matters
     ``DistributedSampler`` shuffles with a generator seeded by its seed and its epoch. Unless ``set_epoch`` is called,
-    the epoch stays 0: every epoch has the same order, the same batches, and each rank sees the same part of each batch.
-    Nothing fails; the model generalises worse than on one GPU.
+    the epoch stays 0, and a sampler that is made anew in every epoch begins there: every epoch has the same order, the
+    same batches, and each rank sees the same part of each batch. Nothing fails; the
+    model generalises worse than on one GPU.
 
     ## Example
     ```python
@@ -126,9 +127,12 @@ def _may_train_together(program: Program) -> bool:
 
 
 def _epochs(program: Program, sampler: ObjectId, loops: tuple[Loop, ...]) -> Loop | None:
-    """The innermost loop around whose rounds can be epochs; the sampler must live longer."""
-    born = len(program.objects[sampler].loops)
-    around = [loop for loop in loops[born:] if loop.kind in {"range", "while", "data"}]
+    """The innermost loop around whose rounds can be epochs; the sampler lives longer, or every round makes it anew, at
+    epoch 0."""
+    made = program.objects[sampler].loops
+    around = [loop for loop in loops[len(made) :] if loop.kind in {"range", "while", "data"}]
+    if not around and made and made[-1].kind == "range" and loops[: len(made)] == made:
+        around = [made[-1]]
     if not around or is_const(around[-1].bound, 1):  # ``for epoch in range(1)``: there is no second order
         return None
     return around[-1]

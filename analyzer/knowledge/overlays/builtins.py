@@ -246,6 +246,17 @@ def _base_init(machine: Calls, args: Args, at: int, state: State) -> Value:
     return result
 
 
+def _exec(machine: Calls, args: Args, at: int, state: State) -> Value:
+    """``exec(open("configurator.py").read())`` in the body of a file: it may give its variables other values, which are
+    defaults from here on."""
+    frame = machine.frame
+    if frame.node is None and not machine.wanted:
+        for name, value in list(state.fields(frame.scope)):
+            if isinstance(value, Const) and value.value is not None:
+                state.set((frame.scope, name), engine.option(value))
+    return const(None)
+
+
 def _chain(machine: Calls, args: Args, at: int, state: State) -> Value:
     return iterator(union([_elements(machine, value, at, state) for value in args.positional]))
 
@@ -275,7 +286,7 @@ FUNCTIONS: dict[str, Function] = {
     "tqdm.trange": _range, "itertools.islice": _same_elements, "itertools.cycle": _same_elements,
     "itertools.count": _range, "itertools.chain": _chain,
     "builtins.sum": _total, "builtins.next": _next, "builtins.getattr": _getattr, "functools.partial": _partial,
-    "builtins.super": _super, "builtins.super.__init__": _base_init, "builtins.map": _map,
+    "builtins.exec": _exec, "builtins.super": _super, "builtins.super.__init__": _base_init, "builtins.map": _map,
     "builtins.filter": _filter, "builtins.int": _number(int),
     "builtins.float": _number(float), "builtins.len": _len, "builtins.str": _text,
     **{f"builtins.{name}": _plain for name in (
