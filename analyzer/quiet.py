@@ -64,16 +64,20 @@ _LOSSES = (
 _IN_PLACE = re.compile(rb"\.(?:mul_|add_|lerp_)\(")
 _SHARE = re.compile(rb"\b1(?:\.0?)?[ ]*-[ ]*\w")
 _IN_TABLE = re.compile(rb"\b(\w{1,80})\[[^\]\n]{1,80}\][ ]*=(?!=)(?s:.{0,300}?)\b\1\[")
+_DEF = re.compile(rb"^[ \t]*(?:async[ \t]+)?def[ \t]", re.MULTILINE)
+_WEIGHTS = re.compile(rb"param|state|weight|shadow|ema|average|model", re.IGNORECASE)
 _PROCESSES = re.compile(
     rb"distributed|\bdist\b|_dist\b|\bdist_|init_process|[pP]arallel|ddp|DDP|fsdp|FSDP|horovod|\bhvd\b|[aA]cceler"
-    rb"|[fF]abric|bagua|world|rank|spawn|xla|slurm|SLURM"
+    rb"|[fF]abric|bagua|world_size|WORLD|rank\b|RANK|spawn|\bxla|slurm|SLURM"
 )
 
 
 def _is_averaged(text: bytes) -> bool:
     """Whether weights may be mixed into others: in place, or in a table (``shadow[name] = a * shadow[name] + …``)."""
-    is_copied = b".copy_(" in text and _SHARE.search(text) is not None
-    return is_copied or _IN_PLACE.search(text) is not None or _IN_TABLE.search(text) is not None
+    if _IN_PLACE.search(text) is not None:
+        return True
+    bodies = (body for body in _DEF.split(text) if _WEIGHTS.search(body) is not None)
+    return any((b".copy_(" in body and _SHARE.search(body)) or _IN_TABLE.search(body) for body in bodies)
 
 
 def _is_restored(text: bytes) -> bool:
@@ -230,8 +234,10 @@ def _last(callee: ir.Expr) -> str:
 def hiding(unit: ir.Unit) -> Iterator[tuple[ir.ClassDef, frozenset[str]]]:
     """The classes that may be modules and hide something, with the attributes."""
     classes = {cls.name: cls for cls in of_type(unit, ir.ClassDef)}
+    functions = (each for each in unit.body if isinstance(each, ir.FunctionDef))
+    numbers = frozenset(each.name for each in functions if classes and _makes_nothing(each))
     for cls in of_type(unit, ir.ClassDef):
-        names = frozenset(hidden(cls)) if _may_be_module(cls, classes, 10) else frozenset()
+        names = frozenset(hidden(cls, numbers)) if _may_be_module(cls, classes, 10) else frozenset()
         if names:
             yield cls, names
 
@@ -246,8 +252,18 @@ def _may_be_module(cls: ir.ClassDef, classes: Mapping[str, ir.ClassDef], depth: 
     return False
 
 
-def hidden(cls: ir.ClassDef) -> Iterator[str]:
-    """The attributes in which a class may keep layers, parameters or tensors where a module does not see them."""
+def _makes_nothing(function: ir.FunctionDef) -> bool:
+    """Whether a function calls nothing that makes a layer or a tensor, or may lead to what does."""
+    names = (name for name, how in function.uses.items() if "()" in how)
+    is_plain = all(name in _PLAIN or name.partition(".")[0] in _OTHERS for name in names)
+    return is_plain and not any(
+        isinstance(node, ir.Call) and dotted(node.callee) is None for node in walk(function.body, into_functions=True)
+    )
+
+
+def hidden(cls: ir.ClassDef, numbers: frozenset[str] = frozenset()) -> Iterator[str]:
+    """The attributes in which a class may keep layers, parameters or tensors where a module does not see them.
+    `numbers`: functions that give neither."""
     methods = {each.name: each for each in cls.body if isinstance(each, ir.FunctionDef)}
     init = methods.get("__init__")
     if init is None or not cls.bases or not init.params:
@@ -256,7 +272,7 @@ def hidden(cls: ir.ClassDef) -> Iterator[str]:
     building = (init, *(methods[name] for name in _own_calls(init, this) if name in methods))
     called = _called_attributes(cls)
     for method in building:
-        yield from (name for name in _kept(method, building) if name not in called)
+        yield from (name for name in _kept(method, building, numbers) if name not in called)
 
 
 def _called_attributes(cls: ir.ClassDef) -> frozenset[str]:
@@ -279,13 +295,15 @@ def _own_calls(function: ir.FunctionDef, this: str) -> list[str]:
     return [name[len(this) + 1 :] for name, how in function.uses.items() if "()" in how and name.startswith(f"{this}.")]
 
 
-def _kept(method: ir.FunctionDef, building: tuple[ir.FunctionDef, ...]) -> Iterator[str]:
+def _kept(method: ir.FunctionDef, building: tuple[ir.FunctionDef, ...], numbers: frozenset[str]) -> Iterator[str]:
     """The attributes that are given anything but a layer, a setting or a number that are plain to see."""
     assigns = [node for node in walk(method.body, into_functions=False) if isinstance(node, ir.Assign)]
     made = _locals(assigns)
     for node in assigns:
         for target in node.targets:
             if isinstance(target, ir.Name) or node.value is None or _is_plain(node.value, made):
+                continue
+            if isinstance(node.value, ir.Call) and dotted(node.value.callee) in numbers:
                 continue
             if isinstance(target, ir.Display) and isinstance(node.value, ir.Call) and _last(node.value.callee) in made:
                 continue  # ``a, self.b = function(…)`` of what a variable holds: nobody sees what is in it
@@ -337,13 +355,20 @@ def _is_filled(building: tuple[ir.FunctionDef, ...], target: ir.Attribute) -> bo
     for method in building:
         if any(use.partition("(")[0] in _FILLS for use in method.uses.get(name, ())):
             return True
-        for node in walk(method.body, into_functions=False):
-            targets = node.targets if isinstance(node, ir.Assign) else ()
-            items = [each for each in targets if isinstance(each, ir.Subscript) and dotted(each.value) == name]
-            value = node.value if isinstance(node, ir.Assign) else None
-            if items and not isinstance(value, (ir.Constant, ir.Subscript, ir.Attribute)):
+        assigns = [node for node in walk(method.body, into_functions=False) if isinstance(node, ir.Assign)]
+        made = _locals(assigns)
+        for node in assigns:
+            items = [each for each in node.targets if isinstance(each, ir.Subscript) and dotted(each.value) == name]
+            is_plain = node.value is not None and _is_plain(node.value, made) and not _is_made(node.value)
+            if items and (not is_plain or _names_made(node.value, made)):
                 return True
     return False
+
+
+def _names_made(value: ir.Expr | None, made: Made) -> bool:
+    """Whether a variable that was given what a call makes is a part of an expression."""
+    names = (node.id for node in walk((value,), into_functions=False) if isinstance(node, ir.Name))
+    return any(isinstance(given, ir.Call) for name in names for given in made.get(name, ()))
 
 
 def _is_plain(value: ir.Expr | None, made: Made) -> bool:
@@ -479,8 +504,8 @@ def _runs_given(function: ir.FunctionDef, unit: ir.Unit) -> bool:
 def _may_be_model(param: ir.Param, function: ir.FunctionDef, unit: ir.Unit) -> bool:
     """Whether anything but a call says that a parameter is a module: where its function stands, nothing does otherwise
     (`analyzer.engine.typing`)."""
-    if param.annotation is not None and not _is_callable(param.annotation):
-        return True
+    if param.annotation is not None:
+        return not _is_callable(param.annotation)
     if function.uses[param.name] != {"()"} or function.name in unit.uses or _has_text(function):
         return True
     names = [

@@ -10,7 +10,7 @@ from __future__ import annotations
 import builtins
 
 from analyzer.syntax import ir
-from analyzer.syntax.scope import dotted, of_type, walk
+from analyzer.syntax.scope import dotted, of_type, target_names, walk
 
 _LIBRARIES = frozenset({
     "torch", "nn", "F", "np", "numpy", "math", "os", "re", "json", "logging", "logger", "warnings", "itertools",
@@ -76,6 +76,8 @@ class StillLoops:
         callee = call.callee
         if any(arg.keyword == "key" for arg in call.args):
             return True
+        if isinstance(callee, ir.Name) and callee.id == "next" and function is not None:
+            return not _is_of_data(call, function)
         if isinstance(callee, ir.Name):
             if function is not None and callee.id in function.locals:
                 return True
@@ -105,3 +107,19 @@ class StillLoops:
             self._known[key] = False  # what calls itself runs nothing more by that
             self._known[key] = self._block_may_run(function.body, function, depth - 1)
         return self._known[key]
+
+
+def _is_of_data(call: ir.Call, function: ir.FunctionDef) -> bool:
+    """``next(sizes)`` behind ``sizes = iter(given)``."""
+    name = call.args[0].value if call.args else None
+    if not isinstance(name, ir.Name) or name.id not in function.locals:
+        return False
+    assigns = (node for node in walk(function.body, into_functions=False) if isinstance(node, ir.Assign))
+    given = [node.value for node in assigns for target in node.targets if name.id in target_names(target)]
+    return bool(given) and all(
+        isinstance(value, ir.Call)
+        and dotted(value.callee) == "iter"
+        and len(value.args) == 1
+        and isinstance(value.args[0].value, (ir.Name, ir.Attribute))
+        for value in given
+    )
