@@ -245,7 +245,7 @@ class _Run:
 
     def is_whole(self, seeded: list[tuple[Site, str]], sites: list[Site], stream: str) -> bool:
         """Whether it seeds, trains, and draws from a generator: training itself draws from torch."""
-        draws = any(self.draws(site) for site in sites) if sites else stream == "torch"
+        draws = stream == "torch" or any(self.draws(site) for site in sites)
         return draws and any(site in self.seeded for site, _ in seeded) and self.trains()
 
     def draws(self, site: Site) -> bool:
@@ -340,9 +340,10 @@ def _is_beside(program: Program, seeded: list[tuple[Site, str]]) -> bool:
 
 
 def _is_for_data(program: Program, seeded: list[tuple[Site, str]]) -> bool:
-    """Whether NumPy or `random` is all that is seeded, in a cell of a notebook or in a function, with a number that is
-    written down, and data is drawn right after it: the data is meant to be the same, what learns from it may vary."""
-    return all(
+    """Whether NumPy or `random` alone is seeded, in a cell of a notebook or in a function, with a number that is
+    written down, and data is drawn right after it: the data is meant to be the same, what learns from it may vary. Who
+    seeds both means the run."""
+    return len({stream for _, stream in seeded}) == 1 and all(
         stream in {"numpy", "python"}
         and (site.path.endswith(".ipynb") or program.function_around(site) is not None)
         and is_right_before_order(program, site, stream, of_any=True)
