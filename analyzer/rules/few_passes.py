@@ -17,6 +17,8 @@ _HANDFUL = 32
 """Passes that nobody waits for, and whose graphs fit where those of training do."""
 _SOON = 64
 """Batches after which a loop that looks at some of the data leaves off."""
+_ASKS = frozenset({"input", "raw_input", "cv2.waitKey", "cv2.imshow"})
+"""What a loop calls that runs for somebody who sits before it."""
 _LINEAR = frozenset({"torch.nn.Linear", "torch.nn.LazyLinear"})
 
 
@@ -93,11 +95,11 @@ def _is_reached_soon(test: ir.Expr) -> bool:
 
 
 def is_on_call(program: Program, forward: Forward, nest: tuple[Loop, ...]) -> bool:
-    """Whether somebody types what goes in (``while True: text = input()``), or it is one item after the other of a list
-    that is no data, or of one batch: ``images = next(iter(loader))``."""
+    """Whether somebody types what goes in (``while True: text = input()``), or watches frame by frame what comes out; or
+    it is one item after the other of a list that is no data, or of one batch: ``images = next(iter(loader))``."""
     loop = words(program).node(nest[-1].site)
     parts = tuple(walk(loop.body, False)) if isinstance(loop, (ir.For, ir.While)) else ()
-    if any(isinstance(part, ir.Call) and dotted(part.callee) in {"input", "raw_input"} for part in parts):
+    if any(isinstance(part, ir.Call) and dotted(part.callee) in _ASKS for part in parts):
         return True
     if nest[-1].kind == "range" and nest[-1].runs_over == "container" and not forward.on_batch:
         return True

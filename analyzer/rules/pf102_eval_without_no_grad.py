@@ -71,10 +71,10 @@ class EvalWithoutNoGrad(Rule):
     are returned or handed to code that was not read. One pass in no loop (a prediction for one input) is a note: its
     graph lives as long as its result. So is a loop in a function that nothing in a tree of several files names, one in
     which an agent acts (``state, reward, done, _ = env.step(action)``), one that detaches the output where it is made,
-    one that counts to a handful of samples or leaves off after a handful of batches, one over the items of one
-    batch or of a list that is no data, one that asks somebody for its input, one of a single linear layer in a larger
-    tree (a probe on features), one in a notebook, whose cells are run by hand and looked at, and one of a
-    model that a configuration names, where a network of the tree computes gradients itself.
+    one that counts to a handful of samples or leaves off after a handful of batches, one over the items of one batch or
+    of a list that is no data, one that asks somebody for its input or shows it frame by frame, one of a single linear
+    layer in a larger tree (a probe on features), one in a notebook, whose cells are run by hand and looked at, and one
+    of a model that a configuration names, where a network of the tree computes gradients itself.
 
     ## Fix safety
     ``@torch.no_grad()`` above the function that evaluates, where nothing in it trains and the file imports torch. It is
