@@ -95,8 +95,8 @@ def _is_reached_soon(test: ir.Expr) -> bool:
 
 
 def is_on_call(program: Program, forward: Forward, nest: tuple[Loop, ...]) -> bool:
-    """Whether somebody types what goes in (``while True: text = input()``), or watches frame by frame what comes out; or
-    it is one item after the other of a list that is no data, or of one batch: ``images = next(iter(loader))``."""
+    """Whether somebody types what goes in (``while True: text = input()``), or watches each frame that comes out; or it
+    is one item after the other of a list that is no data, or of one batch: ``images = next(iter(loader))``."""
     loop = words(program).node(nest[-1].site)
     parts = tuple(walk(loop.body, False)) if isinstance(loop, (ir.For, ir.While)) else ()
     if any(isinstance(part, ir.Call) and dotted(part.callee) in _ASKS for part in parts):
