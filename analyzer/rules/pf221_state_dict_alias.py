@@ -40,6 +40,7 @@ class StateDictAlias(Rule):
     ## When it stays quiet
     When the weights are copied (``deepcopy``, ``clone`` or ``cpu`` for each entry), saved or loaded before the next
     step, or when the module is made anew before it is trained again; for a name in a function that the loop calls.
+    A note where only the name says that the best is kept, or where the training is in code that was not read.
 
     ## Fix safety
     Unsafe: the weights that are kept need memory of their own, and other weights are used from then on, which is the
@@ -49,6 +50,7 @@ class StateDictAlias(Rule):
     code = "PF221"
     name = "state-dict-alias"
     severity = Severity.ERROR
+    is_note_when_likely = True
     since = "0.1"
 
     def check(self, program: Program, report: Report) -> None:
