@@ -1,9 +1,10 @@
 """Whether anything calls a function, or builds a class, that was read without its callers.
 
-Two answers, for two questions. *Named nowhere else*: its name stands once in the tree, so that no caller is left that
-may run it in a context of its own (`is_uncalled`); rules are silent, or less sure, for such code. *Reached by nothing*:
-no program of the tree leads to it by the words of what is run (`analyzer.reach`): the finding is true, and harms nobody
-(`why_unreached`). Both only speak where the whole tree could be read.
+Three answers, for three questions. *Called by others*: no other file names it, so that its callers are not in the tree,
+and do what they like (`is_for_others`). *Named nowhere else*: its name stands once in the tree, so that no caller is
+left that may run it in a context of its own (`is_uncalled`); rules are silent, or less sure, for such code. *Reached by
+nothing*: no program of the tree leads to it by the words of what is run (`analyzer.reach`): the finding is true, and
+harms nobody (`why_unreached`). The latter two only speak where the whole tree could be read.
 """
 
 from __future__ import annotations
@@ -11,17 +12,26 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from analyzer.engine.events import Event
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Site, Trace, start
 from analyzer.reach import NO_IMPORT
 from analyzer.syntax import ir
 from analyzer.syntax.scope import walk
 
+_ANYTHING = re.compile(rb"")
 _BY_NAME = re.compile(rb"getattr\([^()]*\)\s*\(|getattr\(self,\s*(?![\"'\s])")
 _WHY = {
     False: "nothing that is run or imported in this tree names it: it is not run as the project is",
     True: "no program of this tree imports this file, and it runs nothing by itself",
 }
+
+
+def is_for_others(program: Program, event: Event) -> bool:
+    """Whether an event was reached through a function that was read without its callers, and that no other file of the
+    tree names."""
+    is_entry = bool(event.calls) and event.calls[0] in program.entries
+    return is_entry and not program.names_entry(event, _ANYTHING)
 
 
 def is_never_named(program: Program, calls: Sequence[Site]) -> bool:

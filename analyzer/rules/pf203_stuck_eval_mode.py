@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-
+from analyzer.engine.called import is_for_others
 from analyzer.engine.events import Event, Forward, Mode, Step
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap, Site
@@ -14,8 +13,6 @@ from analyzer.rules.base import Report, Rule
 from analyzer.rules.modes import Asleep, Timeline, before_loop, chain, over_batches, shared, sleeping
 from analyzer.syntax import ir
 from analyzer.syntax.scope import dotted, of_type, walk
-
-_ANYTHING = re.compile(rb"")
 
 
 class StuckEvalMode(Rule):
@@ -150,7 +147,9 @@ def _left_to_callers(timeline: Timeline, report: Report) -> None:
     for forward in timeline.learning:
         nest, module = over_batches(forward), forward.module
         is_awake = module is not None and not forward.modes and forward.is_frozen == "no" and forward.depends != "no"
-        if not is_awake or module is None or len(nest) != 1 or nest[0].kind != "data" or not _is_open(program, forward):
+        if not is_awake or module is None or len(nest) != 1 or nest[0].kind != "data":
+            continue
+        if not is_for_others(program, forward):
             continue
         step = next((step for step in program.within(Step, nest) if not step.modules or module in step.modules), None)
         handed = timeline.handed_over(module, 0, timeline.at(forward))
@@ -177,12 +176,6 @@ def _is_building(program: Program, event: Event) -> bool:
     return function is not None and function.name == "__init__"
 
 
-def _is_open(program: Program, event: Event) -> bool:
-    """Whether an event was reached through a function that nothing in the tree calls."""
-    is_entry = bool(event.calls) and event.calls[0] in program.entries
-    return is_entry and not program.names_entry(event, _ANYTHING)
-
-
 def _puts_to_sleep(timeline: Timeline, switch: Mode, forward: Forward) -> bool:
     """Whether a switch reaches the model that a pass trains: at the end of the same call, or in an evaluation beside it
     of the only model that the file trains."""
@@ -196,7 +189,7 @@ def _puts_to_sleep(timeline: Timeline, switch: Mode, forward: Forward) -> bool:
         is_new = is_new and timeline.program.objects[forward.module].born == ""
         return not is_new and forward.module in switch.modules and timeline.at(switch) > timeline.at(forward)
     asleep = (each for each in timeline.forwards if each.module == switch.module and each.is_eval == "yes")
-    if not any(each not in timeline.learning and over_batches(each) for each in asleep) or not _is_open(
+    if not any(each not in timeline.learning and over_batches(each) for each in asleep) or not is_for_others(
         timeline.program, switch
     ):
         return False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from analyzer.engine.called import is_uncalled
+from analyzer.engine.called import is_for_others, is_uncalled
 from analyzer.engine.data_events import DeviceChosen, Distributed, GpuUsed, Read, Restored
 from analyzer.engine.events import Event, Step
 from analyzer.engine.loading import guarded_by_rank, is_absent, loading
@@ -30,7 +30,6 @@ _SAVES_OPTIMIZER = re.compile(
     rb"(?:opt\w*(?:\[[^\]\n]*\])?\.state_dict\(|save_(?:checkpoint|state)\b|Trainer\b|\.fit\()",
     re.IGNORECASE | re.MULTILINE,
 )
-_ANYTHING = re.compile(rb"")
 _MIN_FILES = 3
 """Files of a tree that show whether it trains and saves; one script alone does not."""
 
@@ -87,7 +86,7 @@ class CheckpointMapLocation(Rule):
             _report_resumed(program, report, found)
             return
         for together in found.values():
-            if why is None and not any(_is_callers(program, read) for read, _ in together):
+            if why is None and not any(is_for_others(program, read) for read, _ in together):
                 continue
             if not are_saved_from_host(program, but_optimizers=not _resumes(program, together)):
                 _report(program, report, why, together)
@@ -129,12 +128,6 @@ def _onto_old_device(
             continue
         found.setdefault(read.function or Site(read.site.path, 0), []).append((read, use))
     return found
-
-
-def _is_callers(program: Program, read: Read) -> bool:
-    """Whether a function that nothing in the tree calls restores something: its callers choose the device."""
-    is_entry = bool(read.calls) and read.calls[0] in program.entries
-    return is_entry and not program.names_entry(read, _ANYTHING)
 
 
 def _report(
