@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import queue
 import threading
+from collections import deque
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -59,16 +59,14 @@ def analyze_in_children(
         return Report(num_files=0, skipped=(), findings=())
     cache = _cache(job, store)
     done = {target: report for target in job.targets if cache and (report := cache.get(target))}
-    waiting: queue.SimpleQueue[str] = queue.SimpleQueue()
-    for target in job.targets:
-        if target not in done:
-            waiting.put(target)
-    num_left = len(job.targets) - len(done)
+    left = [target for target in job.targets if target not in done]
+    num_left = len(left)
     if done:
         num_children = min(num_children, 1 + num_left // FILES_FOR_A_CHILD)
     num_children = max(1, min(num_children, num_left))
     stop = threading.Event()
-    lanes = [_Lane(job, limits or Limits(), waiting, stop, cache) for _ in range(num_children)]
+    waiting = _Waiting(left, num_children)
+    lanes = [_Lane(job, limits or Limits(), waiting, index, stop, cache) for index in range(num_children)]
     with ThreadPoolExecutor(num_children) as threads:
         try:
             for part in [threads.submit(lane.run) for lane in lanes]:
@@ -88,20 +86,40 @@ def _cache(job: Job, store: Store | None) -> ReportCache | None:
     return ReportCache(store, job.options, Snapshot(ListedFiles(job.root, job.paths, {}), job.targets))
 
 
+class _Waiting:
+    """The targets that nobody has taken yet. Each lane has a part of them, one folder after the other: what they import
+    is mostly the same, so that one child has read it. Who is ready takes from the end of the longest part."""
+
+    def __init__(self, targets: Sequence[str], num_lanes: int) -> None:
+        size = -(-len(targets) // num_lanes)
+        self._parts = [deque(targets[lane * size : (lane + 1) * size]) for lane in range(num_lanes)]
+        self._lock = threading.Lock()
+
+    def take(self, lane: int) -> str | None:
+        """The next one for a lane; None where none is left."""
+        with self._lock:
+            if self._parts[lane]:
+                return self._parts[lane].popleft()
+            longest = max(self._parts, key=len)
+            return longest.pop() if longest else None
+
+
 class _Lane:
-    """One child at a time, fed from the queue that all lanes share."""
+    """One child at a time, fed from what waits for all lanes."""
 
     def __init__(
         self,
         job: Job,
         limits: Limits,
-        waiting: queue.SimpleQueue[str],
+        waiting: _Waiting,
+        index: int,
         stop: threading.Event,
         cache: ReportCache | None,
     ) -> None:
         self._job = job
         self._limits = limits
         self._waiting = waiting
+        self._index = index
         self._stop = stop
         self._cache = cache
         self._hidden: dict[str, str] = {}
@@ -113,9 +131,8 @@ class _Lane:
         parts = {}
         try:
             while not self._stop.is_set():
-                try:
-                    target = self._waiting.get_nowait()
-                except queue.Empty:
+                target = self._waiting.take(self._index)
+                if target is None:
                     break
                 parts[target] = self._survive(target)
         finally:
