@@ -99,6 +99,29 @@ def keeps_best(program: Program) -> Site | None:
     return None
 
 
+def stopped_by(program: Program) -> Iterator[tuple[Site, frozenset[ObjectId]]]:
+    """Where an object that stops the training at the best score, and keeps its weights, is told a score
+    (``stopper(loss, model)``), with the loaders that it was measured on."""
+    for path in program.modules:
+        unit = program.unit(path)
+        if unit is None or b"EarlyStopping" not in (program.project.read(path) or b""):
+            continue
+        bodies = (unit.body, *(each.body for each in of_type(unit, ir.FunctionDef)))
+        stoppers = {
+            name
+            for body in bodies
+            for names, value in _assigned(body)
+            if isinstance(value, ir.Call) and (dotted(value.callee) or "").rpartition(".")[2] == "EarlyStopping"
+            for name in names
+        }
+        for body in bodies:
+            for node in walk(body, into_functions=False):
+                if isinstance(node, ir.Call) and node.args and dotted(node.callee) in stoppers:
+                    measured = _Measured(program, path, body)
+                    found = [measured.loaders(name) for name in sorted(_names(node.args[0].value))]
+                    yield Site(path, node.at), frozenset().union(*found)
+
+
 def chosen_by_name(program: Program) -> Iterator[tuple[Site, Site]]:
     """Where the score that one's own words call that of the test data is the best so far and more than that score is
     kept, though a score on validation data stands beside it and nothing is chosen by that: with where it is made."""

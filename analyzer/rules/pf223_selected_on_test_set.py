@@ -5,8 +5,17 @@ from __future__ import annotations
 from analyzer.engine.data_events import LoaderMade, Saved, WeightsKept
 from analyzer.engine.loading import loading
 from analyzer.engine.program import Program
-from analyzer.engine.selection import chosen_by_name, decided_by, keeps_best, named_split, split_of, validating
-from analyzer.engine.trace import Gap, start
+from analyzer.engine.selection import (
+    chosen_by_name,
+    decided_by,
+    keeps_best,
+    named_split,
+    split_of,
+    stopped_by,
+    validating,
+)
+from analyzer.engine.trace import Gap, Site, start
+from analyzer.engine.values import ObjectId
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
 
@@ -40,7 +49,7 @@ class SelectedOnTestSet(Rule):
     is compared is the training loss, or its origin does not show. A note where no validation data are loaded: many
     recipes for small benchmarks keep the best test epoch, and say so. So it is where only its name says that a score is
     that of the test data (``if test_acc > best:``), one on validation data is measured as well, and nothing is chosen
-    by that.
+    by that, and for an ``EarlyStopping`` that is told a score on the test split.
 
     ## Fix safety
     No automatic fix: how to split is the author's choice.
@@ -82,6 +91,8 @@ class SelectedOnTestSet(Rule):
                     gaps=[Gap.CONVENTION],
                     severity=None if has_other and is_official else Severity.NOTE,
                 )
+        tests = {loader: made[loader].site for loader, split in splits.items() if split == "test"}
+        _stopped(program, report, tests, f"{which}, and keep its weights: the test score is no longer an estimate. ")
         for saved in (*program.of(Saved), *program.of(WeightsKept)):
             for guard in saved.guards:
                 loaders = decided_by(program, guard, saved.calls)
@@ -97,6 +108,19 @@ class SelectedOnTestSet(Rule):
                         gaps=[Gap.CONVENTION],
                         severity=None if has_other and is_official else Severity.NOTE,
                     )
+
+
+def _stopped(program: Program, report: Report, tests: dict[ObjectId, Site], rest: str) -> None:
+    """An object that stops the training, and keeps the best weights, is told a score on the test split."""
+    for site, loaders in stopped_by(program):
+        if loaders and loaders <= tests.keys():
+            report(
+                site,
+                f"The training {{will stop}} at the best score on the {rest}Tell it a score on validation data.",
+                because=[start(tests[min(loaders)], "the test split is loaded here"), start(site, "told here")],
+                gaps=[Gap.CONVENTION],
+                severity=Severity.NOTE,
+            )
 
 
 def _by_name(program: Program, report: Report) -> None:
