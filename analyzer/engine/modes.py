@@ -147,14 +147,19 @@ def is_option(machine: Machine, test: ir.Expr) -> bool:
         return False
     if machine.obj(frame.this).kind != "Module":
         return False
-    parts = walk((ir.Evaluate(test.at, test),), into_functions=False)
-    return _counted(frame.node).isdisjoint(part.id for part in parts if isinstance(part, ir.Name))
+    return _counted(frame.node).isdisjoint(_named(test))
 
 
 def either(machine: Machine, test: ir.Expr, ways: Sequence[Value]) -> None:
     """``nn.Dropout(p) if p > 0 else nn.Identity()``: a module may have any of these."""
     if is_option(machine, test):
         machine.optional_layers |= {case.obj for way in ways for case in way.cases if isinstance(case, Ref)}
+
+
+@remembered(maxsize=4096)
+def _named(test: ir.Expr) -> frozenset[str]:
+    """The names in a condition."""
+    return frozenset(part.id for part in walk((test,), into_functions=False) if isinstance(part, ir.Name))
 
 
 @remembered(maxsize=512)

@@ -15,7 +15,7 @@ from analyzer.engine.program import Program
 from analyzer.engine.trace import Site
 from analyzer.engine.words import words
 from analyzer.syntax import ir
-from analyzer.syntax.scope import HANDED, dotted, target_names, walk
+from analyzer.syntax.scope import HANDED, dotted, of_type, target_names, walk
 
 _DEPTH = 5
 _MOST = 64
@@ -51,25 +51,26 @@ class Origins:
         """Note the assignments, calls and functions of every file that was read."""
         for path in self.program.modules:
             unit = self.program.unit(path)
-            for node in walk(unit.body, True) if unit is not None else ():
-                self._note(path, node)
+            for function in of_type(unit, ir.FunctionDef):
+                self.defined.setdefault(function.name, []).append((path, function))
+            for call in of_type(unit, ir.Call):
+                self._called(path, call)
+            for block in of_type(unit, ir.With):
+                bound = [to for _, to in block.items if to is not None]
+                self.entered |= {(path, name) for to in bound for name in target_names(to)}
+            for node in of_type(unit, ir.Assign):
+                if node.value is not None:
+                    for target in node.targets:
+                        self._assigned(path, target, node.value)
             for name, how in unit.uses.items() if unit is not None else ():
                 if any(use.startswith(HANDED) and use.endswith(("spawn#0", "spawn#fn")) for use in how):
                     self.spawned.add(name.rpartition(".")[2])
 
-    def _note(self, path: str, node: object) -> None:
-        if isinstance(node, ir.FunctionDef):
-            self.defined.setdefault(node.name, []).append((path, node))
-        elif isinstance(node, ir.Call):
-            name = _last(node)
-            if name:
-                self.calls.setdefault(name, []).append((path, node))
-            self.devices |= {(path, each.id) for each in _devices(name, node)}
-        elif isinstance(node, ir.With):
-            self.entered |= {(path, name) for _, to in node.items if to is not None for name in target_names(to)}
-        elif isinstance(node, ir.Assign) and node.value is not None:
-            for target in node.targets:
-                self._assigned(path, target, node.value)
+    def _called(self, path: str, call: ir.Call) -> None:
+        name = _last(call)
+        if name:
+            self.calls.setdefault(name, []).append((path, call))
+        self.devices |= {(path, each.id) for each in _devices(name, call)}
 
     def _assigned(self, path: str, target: ir.Expr, value: ir.Expr) -> None:
         """``x = value``, ``self.x = value``, and one by one ``x, y = one, other``."""

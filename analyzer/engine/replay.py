@@ -53,6 +53,8 @@ class Memory:
 
 def replayed(machine: Forwards, ref: Ref, args: Args, at: int, state: State, interpret: Callable[[], Value]) -> Value:
     """The result of a pass: remembered, or interpreted now."""
+    if not machine.loops:
+        return interpret()  # nothing comes by here again
     context = (ref.obj, machine.site(at), machine.calls, machine.guards, machine.forwards, machine.passes)
     key = (context, tuple(loop.key for loop in machine.loops))
     given = (args.positional, args.keywords, state.get(GRAD_OFF))

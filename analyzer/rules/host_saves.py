@@ -9,6 +9,7 @@ from analyzer.engine.program import Program
 from analyzer.engine.trace import Site
 from analyzer.engine.words import spelled
 from analyzer.syntax import ir
+from analyzer.syntax.remembered import remembered
 from analyzer.syntax.scope import dotted, of_type, target_names, walk
 
 _SAVES = re.compile(rb"\btorch\.save\(")
@@ -148,12 +149,20 @@ def _names(value: ir.Expr) -> set[str]:
     return {part.id for part in walk((ir.Evaluate(value.at, value),), True) if isinstance(part, ir.Name)}
 
 
-def _movers(program: Program, path: str) -> Iterator[ir.FunctionDef]:
+def _movers(program: Program, path: str) -> tuple[ir.FunctionDef, ...]:
     """Functions of a file that move something to the host: ``def to_cpu(state): … state.cpu()``."""
-    hosts = _hosts(program.unit(path))
-    for function in of_type(program.unit(path), ir.FunctionDef):
-        if any(_moves(node, hosts) == "cpu" for node in walk(function.body, False)):
-            yield function
+    unit = program.unit(path)
+    return _moving(unit) if unit is not None else ()
+
+
+@remembered(maxsize=128)
+def _moving(unit: ir.Unit) -> tuple[ir.FunctionDef, ...]:
+    hosts, functions = _hosts(unit), of_type(unit, ir.FunctionDef)
+    return tuple(
+        each
+        for each in functions
+        if any(_moves(node, hosts) == "cpu" for node in walk(each.body, into_functions=False))
+    )
 
 
 def _is_moved(value: ir.Expr, movers: set[str], hosts: frozenset[str]) -> bool:

@@ -198,7 +198,7 @@ def _mark(node: ir.If | None, outwards: Mapping[int, ir.If | None], marked: set[
         node = outwards[id(node)]
 
 
-@remembered(maxsize=32)
+@remembered(maxsize=128)
 def every(unit: ir.Unit) -> tuple[object, ...]:
     """Every node of a file in the order of `walk`, kept for the next question."""
     return tuple(walk(unit.body, into_functions=True))
@@ -257,7 +257,7 @@ def _last_before(blocks: tuple[Any, ...], at: int) -> Any:
     return found
 
 
-@remembered(maxsize=32)
+@remembered(maxsize=128)
 def _by_type(unit: ir.Unit) -> dict[type, list[Any]]:
     found: dict[type, list[Any]] = {}
     for node in every(unit):
@@ -265,7 +265,7 @@ def _by_type(unit: ir.Unit) -> dict[type, list[Any]]:
     return found
 
 
-@remembered(maxsize=32)
+@remembered(maxsize=128)
 def _statements_by_type(unit: ir.Unit) -> dict[type, list[Any]]:
     """The statements alone, a tenth of all nodes."""
     found: dict[type, list[Any]] = {}
