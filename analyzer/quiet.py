@@ -506,13 +506,34 @@ def _may_be_model(param: ir.Param, function: ir.FunctionDef, unit: ir.Unit) -> b
     (`analyzer.engine.typing`)."""
     if param.annotation is not None:
         return not _is_callable(param.annotation)
-    if function.uses[param.name] != {"()"} or function.name in unit.uses or _has_text(function):
+    if function.uses[param.name] != {"()"} or _has_text(function):
+        return True
+    if function.name in unit.uses and not _gets_functions(param, function, unit):
         return True
     names = [
         *function.uses,
         *(dotted(each.callee if isinstance(each, ir.Call) else each) or "" for each in function.decorators),
     ]
     return any(name.rpartition(".")[2] in {"no_grad", "inference_mode"} for name in names)
+
+
+def _gets_functions(param: ir.Param, function: ir.FunctionDef, unit: ir.Unit) -> bool:
+    """Whether every call of a function in its file gives a parameter a function by name: of the file, or of PyTorch."""
+    index = next(at for at, each in enumerate(function.params) if each.name == param.name)
+    own = {each.name for each in unit.body if isinstance(each, ir.FunctionDef)}
+    calls = (call for call in of_type(unit, ir.Call) if isinstance(call.callee, ir.Name))
+    for call in (call for call in calls if call.callee.id == function.name):  # type: ignore[attr-defined]
+        given = [
+            arg.value
+            for at, arg in enumerate(call.args)
+            if arg.keyword == param.name or (at == index and not arg.keyword)
+        ]
+        if any(arg.star for arg in call.args) or len(given) != 1:
+            return False
+        name = dotted(given[0]) or ""
+        if not isinstance(given[0], ir.Lambda) and name not in own and not name.startswith(("torch.", "operator.")):
+            return False
+    return unit.uses[function.name] == {"()"}
 
 
 def _is_callable(annotation: ir.Expr) -> bool:

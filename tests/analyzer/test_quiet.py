@@ -182,3 +182,20 @@ def test_a_quiet_file_is_read_where_another_runs_it() -> None:
     found = analyze(Texts(files), list(files), Options()).findings
     assert [(item.rule, item.path) for item in found] == [("PF204", "main.py")]
     assert "block.py" in {step.path for step in found[0].evidence}
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        ("reduced(torch.amax, 3)", True),
+        ("reduced(helper, 3)", True),
+        ("reduced(Net(), 3)", False),
+        ("reduced(n=3, op=helper)", True),
+        ("reduced(*both)", False),
+        ("keep(reduced)", False),
+    ],
+)
+def test_a_function_that_is_given_functions_runs_no_model(call: str, expected: bool) -> None:
+    source = "import torch\nfrom net import Net\n\ndef helper(x):\n    return x\n\n\ndef reduced(op, n):\n"
+    source += f"    for i in range(n):\n        n = op(i)\n    return n\n\n\ndef used(both):\n    return {call}\n"
+    assert is_quiet(source.encode(), native.lowered(source.encode(), "ops.py")) is expected
