@@ -157,7 +157,15 @@ def _shown_to_critic(
                 "output.",
                 because=[maker.trace, critic.trace, backward.trace],
                 gaps=[Gap.CONVENTION],
+                severity=Severity.NOTE if _judges(maker, through, applied) else None,
             )
+
+
+def _judges(maker: Forward, through: list[Forward], applied: frozenset[ObjectId]) -> bool:
+    """Whether the network also judges what the step updates, as a discriminator that encodes for the generator does:
+    the backward pass runs through it in any case."""
+    updated = {each.root for each in through if each.module in applied}
+    return any(each.module == maker.module and updated & each.inputs for each in through)
 
 
 def _check_fixed(

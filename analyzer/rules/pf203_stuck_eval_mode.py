@@ -51,12 +51,12 @@ class StuckEvalMode(Rule):
     ## When it stays quiet
     When anything brings training mode back: a callee, a context manager, ``train(was_training)``, the framework; for
     modules without dropout, batch norm or ``self.training``; where one function chooses between the two modes; for
-    parts that stay in evaluation mode on purpose (frozen teachers and encoders, batch norm layers); for a network
-    beside another one that is awake, where one optimizer over what was not seen steps; when nothing trains after the
-    switch, or only reads gradients (Fisher information). A note where a setting brings training mode back
-    (``if args.train_mode: net.train()``), and where what is only likely leads through two files. Where a function
-    trains one pass over the data and nothing in the tree calls it, the callers are taken to train and evaluate in turn:
-    a warning if the file never calls ``train()``.
+    parts that stay in evaluation mode on purpose (frozen teachers and encoders, batch norm layers, all but a head that
+    is switched back: ``model.eval(); model.head.train()``); for a network beside another one that is awake, where one
+    optimizer over what was not seen steps; when nothing trains after the switch, or only reads gradients (Fisher
+    information). A note where a setting brings training mode back (``if args.train_mode: net.train()``), and where what
+    is only likely leads through two files. Where a function trains one pass over the data and nothing in the tree calls
+    it, the callers are taken to train and evaluate in turn: a warning if the file never calls ``train()``.
 
     ## Fix safety
     Unsafe: training continues differently, which is the point.
@@ -74,7 +74,7 @@ class StuckEvalMode(Rule):
         for case in sleeping(timeline):
             if case.switch is None or not case.is_later or _is_put_back(program, case.switch.site):
                 continue
-            if _is_left_again(program, case.switch):
+            if _is_left_again(program, case.switch) or _is_in_part(timeline, case):
                 continue
             again = [each for each in timeline.modes if shared(each, case.forward) and each.is_eval == "no"]
             if any(
@@ -102,6 +102,21 @@ class StuckEvalMode(Rule):
         _parts_left(timeline, report)
         if not report.drafts:
             _left_to_callers(timeline, report)
+
+
+def _is_in_part(timeline: Timeline, case: Asleep) -> bool:
+    """Whether a part of the network is switched back right after the whole, in the same function and before it trains:
+    ``model.eval(); model.classifier.train()``. The rest is meant to sleep."""
+    switch = case.switch
+    assert switch is not None
+    parts = switch.modules - {switch.module}
+    return any(
+        each.is_eval == "no"
+        and each.module in parts
+        and (each.function, each.calls, each.loops) == (switch.function, switch.calls, switch.loops)
+        and timeline.at(switch) < timeline.at(each) < timeline.at(case.forward)
+        for each in timeline.modes
+    )
 
 
 def _is_far(case: Asleep) -> bool:
