@@ -198,9 +198,27 @@ def _costs(program: Program, wait: _InLoop) -> bool:
     """Whether a training step waits for each of many: elements of what it makes, or parameters, on a device."""
     is_over_data = any(loop.kind in {"data", "framework"} for loop in wait.steps[-1:])
     is_each = wait.element.runs_over in {"tensor", "parameters"} and not is_over_distinct(program, wait.element)
+    is_each = is_each and not _may_be_a_few(program, wait.element)
     is_many = is_each or (is_over_data and _is_item_of(program, wait.sync, wait.steps[-1], wait.element))
     is_on_device = wait.sync.value is not None and wait.sync.value.device == "accelerator"
     return wait.is_training and is_many and (is_on_device or _speaks_of_devices(program, wait.sync.site.path))
+
+
+def _may_be_a_few(program: Program, loop: Loop) -> bool:
+    """Whether the function asks what the loop goes over for being a tuple or a list: a few tensors, one by one
+    (``tuple(each.cpu() for each in data) if type(data) == tuple``)."""
+    node, function = words(program).node(loop.site), program.function_around(loop.site)
+    over = node.iter if isinstance(node, ir.For) else node
+    if not isinstance(over, ir.Name) or function is None:
+        return False
+    for part in walk(function.body, False):
+        asked = part.left if isinstance(part, ir.Operation) else part
+        if isinstance(asked, ir.Call) and dotted(asked.callee) in {"type", "isinstance"} and asked.args:
+            kinds = [*(arg.value for arg in asked.args[1:]), *([part.right] if isinstance(part, ir.Operation) else [])]
+            named = {each.id for kind in kinds for each in walk((kind,), False) if isinstance(each, ir.Name)}
+            if dotted(asked.args[0].value) == over.id and named & {"tuple", "list", "Sequence"}:
+                return True
+    return False
 
 
 def _gaps(sync: Sync) -> list[Gap]:
