@@ -131,11 +131,19 @@ def _epochs(program: Program, sampler: ObjectId, loops: tuple[Loop, ...]) -> Loo
     epoch 0."""
     made = program.objects[sampler].loops
     around = [loop for loop in loops[len(made) :] if loop.kind in {"range", "while", "data"}]
-    if not around and made and made[-1].kind == "range" and loops[: len(made)] == made:
-        around = [made[-1]]
+    if not around and loops[: len(made)] == made:
+        around = [loop for loop in made[: _age_of_data(program, sampler, made)] if loop.kind == "range"][-1:]
     if not around or is_const(around[-1].bound, 1):  # ``for epoch in range(1)``: there is no second order
         return None
     return around[-1]
+
+
+def _age_of_data(program: Program, sampler: ObjectId, made: tuple[Loop, ...]) -> int:
+    """Of the loops around a sampler that is made anew, those that its data outlive: other data have another order."""
+    given = dict(program.objects[sampler].arguments)
+    data = given.get("dataset", given.get("0"))
+    born = [len(program.objects[case.obj].loops) for case in data.cases if isinstance(case, Ref)] if data else []
+    return len(made) if not born or max(born) < len(made) else len(made) - 1
 
 
 def _gaps(
