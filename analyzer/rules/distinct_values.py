@@ -9,6 +9,8 @@ from analyzer.syntax import ir
 from analyzer.syntax.scope import dotted, target_values, walk
 
 _DISTINCT = frozenset({"unique", "unique_consecutive", "set", "keys"})
+_OF_DICTS = frozenset({"keys", "values", "items"})
+_COUNTS = frozenset({"range", "enumerate"})
 
 
 def is_reached_once(program: Program, event: Event, loop: Loop) -> bool:
@@ -27,10 +29,14 @@ def is_reached_once(program: Program, event: Event, loop: Loop) -> bool:
 
 
 def is_over_distinct(program: Program, loop: Loop) -> bool:
-    """Whether a loop goes over what differs in a tensor, which is less than its elements: ``labels.unique()``."""
+    """Whether a loop goes over what differs in a tensor, which is less than its elements (``labels.unique()``), or over
+    a dict of outputs by their names."""
     statement = program.statement_of(loop)
-    is_counted = statement is not None and _callee(statement.iter) in {"range", "enumerate"}
-    return statement is not None and not is_counted and bool(_distinct(program, loop, statement))
+    if statement is None:
+        return False
+    callee = _callee(statement.iter)
+    is_dict = loop.runs_over == "tensor" and callee in _OF_DICTS
+    return is_dict or (callee not in _COUNTS and bool(_distinct(program, loop, statement)))
 
 
 def _distinct(program: Program, loop: Loop, statement: ir.For) -> str:

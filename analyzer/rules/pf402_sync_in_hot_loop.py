@@ -196,10 +196,11 @@ def _report_elements(program: Program, report: Report, waits: list[_InLoop]) -> 
 
 def _costs(program: Program, wait: _InLoop) -> bool:
     """Whether a training step waits for each of many: elements of what it makes, or parameters, on a device."""
+    is_counted = wait.element.runs_over == "range"
     is_over_data = any(loop.kind in {"data", "framework"} for loop in wait.steps[-1:])
     is_each = wait.element.runs_over in {"tensor", "parameters"} and not is_over_distinct(program, wait.element)
     is_each = is_each and not _may_be_a_few(program, wait.element)
-    is_many = is_each or (is_over_data and _is_item_of(program, wait.sync, wait.steps[-1], wait.element))
+    is_many = is_each or (is_counted and is_over_data and _is_item_of(program, wait.sync, wait.steps[-1], wait.element))
     is_on_device = wait.sync.value is not None and wait.sync.value.device == "accelerator"
     return wait.is_training and is_many and (is_on_device or _speaks_of_devices(program, wait.sync.site.path))
 
