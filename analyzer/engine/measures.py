@@ -40,7 +40,8 @@ _SCALING_CALLS = frozenset(f"{owner}.{name}" for owner in ("torch", "Tensor") fo
 _COMPARES = frozenset({"eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_not", "isclose"})
 METHODS = frozenset({*_SCALES, "sum"})
 """Methods of a tensor that change its measure: no output of a model has a field of such a name."""
-SCALED_IN_PLACE = frozenset({"div_", "mul_", "divide_", "true_divide_"})
+DIVIDED_IN_PLACE = frozenset({"div_", "divide_", "true_divide_"})
+SCALED_IN_PLACE = frozenset({"mul_", *DIVIDED_IN_PLACE})
 NUMBERS = {"Tensor.item", "Tensor.numpy", "Tensor.tolist"}
 UNITS = frozenset({"mean", "means", "total", "totals", "count", "counts", "samples", "batches", "size", "padded"})
 """Kinds of scalars: a batch mean; batch means added up; a batch mean times the size of its batch; these added up; a

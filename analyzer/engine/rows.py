@@ -143,9 +143,10 @@ class Rows(Effects):
         if row.returns == "Scheduler":
             given = tuple((each, self.as_written(value, state)) for each, value in given)
         noun = name.rsplit(".", 1)[-1]
+        is_other = bool(row.unless) and row.unless in args.keywords and truth(args.keywords[row.unless]) is not False
         ref = self.create(
             "row", at, row.returns, f"`{noun}` is created here", name=name, modules=modules,
-            arguments=given, born=row.born,
+            arguments=given, born="" if is_other else row.born,
         )  # fmt: skip
         if any(guard.is_option and guard.taken for guard in self.guards):
             self.optional_layers.add(ref.obj)

@@ -40,9 +40,9 @@ class Row:
     `random`: the global generators that it seeds (effect ``seed``) or draws from (effect ``draw``), the latter unless
     `unless` is given, a keyword for a generator or a seed of its own.
     `modes`: ``dependent`` for a module with something that behaves differently in evaluation mode, ``rate`` where that
-    is how much it drops, its first argument; `born`: ``eval`` for one that comes in that mode; `parts`: ``dependent``
-    where most of its children do as well; `between`: the keyword and the number of the argument that counts its layers,
-    where it drops out between them: one has nothing to drop.
+    is how much it drops, its first argument; `born`: ``eval`` for one that comes in that mode, but if `unless` is given
+    and true; `parts`: ``dependent`` where most of its children do as well; `between`: the keyword and the number of the
+    argument that counts its layers, where it drops out between them: one has nothing to drop.
     `place`: ``host`` for a tensor that is made there unless a device is given, ``copied to host`` if so wherever its
     input is; `is_made_up`: its numbers are constant or random. `is_mixed`: a data set in a random order.
     """

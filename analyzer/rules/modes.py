@@ -14,11 +14,12 @@ from analyzer.engine.trace import Gap, Site, Trace
 from analyzer.engine.values import Const, ObjectId
 from analyzer.engine.words import spelled, words
 from analyzer.fixes.edits import InsertStatement
+from analyzer.knowledge.words import pattern
 from analyzer.rules.base import DraftFix
 from analyzer.rules.iteration import exclude
 from analyzer.syntax import ir
 from analyzer.syntax.later import cst
-from analyzer.syntax.scope import dotted
+from analyzer.syntax.scope import dotted, of_type, target_names, walk
 
 _OF_WEIGHTS = re.compile(r"param|weight|var|theta|phi|\bw\b|net|model", re.IGNORECASE)
 """Names of what is trained. They only keep a pass among those that train."""
@@ -204,9 +205,57 @@ def sleeping(timeline: Timeline) -> Iterator[Asleep]:
             else None
         )
         key = (forward.module, found.why.site) if found is not None else None
-        if found is not None and key not in seen:
+        if found is not None and key not in seen and not _is_namesake(timeline, found):
             seen.add(key)
             yield found
+
+
+def _is_namesake(timeline: Timeline, found: Asleep) -> bool:
+    """Whether a function wakes one name and puts another one to sleep, and the pass is that of the first: what looks
+    like one network is two, which one function has made (``student.train()``, ``teacher.eval()``, ``student(x)``)."""
+    switch, forward, sources = found.switch, found.forward, timeline.program.sources
+    if switch is None or switch.function != forward.function or switch.module != forward.module:
+        return False
+    name, asleep = called_module(timeline.program, forward), sources.called_on(switch.site)
+    return name != asleep and any(
+        event.is_eval == "no"
+        and event.module == switch.module
+        and (event.function, event.calls) == (switch.function, switch.calls)
+        and sources.called_on(event.site) == name
+        for event in timeline.modes
+    )
+
+
+def is_known_to_drop(program: Program, site: Site) -> bool:
+    """Whether the words of a place where a pretrained model is loaded name a family that is published with dropout."""
+    return bool(pattern("family with dropout").search(words(program).of(site)))
+
+
+def drops_nothing(program: Program, paths: Iterable[str]) -> bool:
+    """Whether one of these files sets the rates of all dropout to zero: ``for module in model.modules(): module.p =
+    0``."""
+    loops = (loop for path in set(paths) for loop in of_type(program.unit(path), ir.For))
+    return any(
+        isinstance(loop.iter, ir.Call)
+        and (dotted(loop.iter.callee) or "").rpartition(".")[2] in {"modules", "named_modules"}
+        and any(_is_rate_of_zero(node, set(target_names(loop.target))) for node in walk(loop.body, False))
+        for loop in loops
+    )
+
+
+def _is_rate_of_zero(node: object, names: set[str]) -> bool:
+    is_zero = isinstance(node, ir.Assign) and isinstance(node.value, ir.Constant) and node.value.value == 0
+    return (
+        is_zero
+        and isinstance(node, ir.Assign)
+        and any(
+            isinstance(target, ir.Attribute)
+            and target.attr == "p"
+            and isinstance(target.value, ir.Name)
+            and target.value.id in names
+            for target in node.targets
+        )
+    )
 
 
 def _step_for(timeline: Timeline, forward: Run) -> Step | None:

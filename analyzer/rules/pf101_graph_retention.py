@@ -33,7 +33,7 @@ from analyzer.rules.short_stores import (
 )
 from analyzer.rules.sums import born_under, is_set_back
 from analyzer.syntax import ir
-from analyzer.syntax.scope import dotted, target_names, walk
+from analyzer.syntax.scope import dotted, of_type, target_names, walk
 
 _SIZES = frozenset({"size", "shape"})
 _WHATS = {"accumulate": "this running sum", "average": "this running average"}
@@ -67,14 +67,15 @@ class GraphRetention(Rule):
     When a later backward pass goes through what was kept or through another output of the same forward pass, when the
     container is filled and emptied within one forward pass, one iteration or one rollout, when it gets one item of each
     network (``self.critics[agent]``), when the next iteration puts another item in its place, when no graph is
-    recorded, and for numbers, sizes, metrics and detached tensors.
+    recorded, for numbers, sizes, metrics and detached tensors, and for what a class of the file holds that computes
+    gradients itself.
 
     An error is what was seen whole: a network runs over data or between training steps, and no backward pass frees it.
     Where a convention bridges a gap (an argument gives batches, a criterion is one) it is a warning. It is a note where
     the loop is over neither data nor training, where what is kept comes out of code that was not read or goes into an
     ``AverageMeter`` that was not, where a sum of freed graphs begins anew at every log (every n-th step) or with each
-    call of a function that goes over the steps of a batch and whose callers were not seen, and in a function that
-    nothing in a tree of several files names.
+    call of a function that goes over the steps of a batch and whose callers were not seen, for freed graphs in a
+    notebook, and in a function that nothing in a tree of several files names.
 
     ## Fix safety
     ``.detach()`` is safe where what is kept is surely a tensor and no code that can be seen or not asks for its
@@ -90,7 +91,7 @@ class GraphRetention(Rule):
     def check(self, program: Program, report: Report) -> None:
         """A store that is carried over a loop, of a tensor whose graph no backward consumes."""
         needed = _differentiated(program)
-        for store in program.of(Store):
+        for store in (each for each in program.of(Store) if not _is_of_own_engine(program, each)):
             if not store.loops:
                 _kept_by_method(program, report, store)
                 continue
@@ -118,6 +119,31 @@ class GraphRetention(Rule):
             _report_store(program, report, store, carrier, freed, loops)
         check_state(program, report)
         _check_meters(program, report)
+
+
+def _is_of_own_engine(program: Program, store: Store) -> bool:
+    """Whether what is kept is a number of a class that computes gradients itself (``loss.v`` of a `Var` with a
+    `backward`), or all of it is, as the file does not import torch."""
+    unit = program.unit(store.site.path)
+    own = [cls for cls in of_type(unit, ir.ClassDef) if not cls.bases and _defines(cls, "backward")]
+    if not own:
+        return False
+    value = words(program).node(Site(store.site.path, store.value_at))
+    if isinstance(value, ir.Attribute) and any(value.attr in _own_fields(cls) for cls in own):
+        return True
+    names = [name for node in of_type(unit, ir.Import) for name, _ in node.names]
+    names += [node.module for node in of_type(unit, ir.ImportFrom)]
+    return not any(name.partition(".")[0] == "torch" for name in names)
+
+
+def _defines(cls: ir.ClassDef, name: str) -> bool:
+    return any(isinstance(node, ir.FunctionDef) and node.name == name for node in cls.body)
+
+
+def _own_fields(cls: ir.ClassDef) -> frozenset[str]:
+    """The attributes that a class gives its instances."""
+    assigned = (to for node in walk(cls.body, True) if isinstance(node, ir.Assign) for to in node.targets)
+    return frozenset(to.attr for to in assigned if isinstance(to, ir.Attribute) and dotted(to.value) == "self")
 
 
 def _check_meters(program: Program, report: Report) -> None:
@@ -208,7 +234,7 @@ def _severity(
     is_over_all = any(_is_long(program, loop) for loop in loops)
     if freed:
         is_of_network = bool(passes) or any(event.site in store.calls for event in program.of(Forward))
-        is_vague = (gaps and not is_of_network) or is_set_back(program, store)
+        is_vague = (gaps and not is_of_network) or is_set_back(program, store) or store.site.path.endswith(".ipynb")
         return Severity.NOTE if is_vague or _ends_with_call(program, store, loops) else Severity.WARNING
     is_over_data = any(event.on_batch or any(loop.kind == "data" for loop in event.loops) for event in passes)
     is_long = is_over_all or any(program.within(Step, loops))
@@ -275,7 +301,7 @@ def _kept_by_method(program: Program, report: Report, store: Store) -> None:
         _message(program, store, is_freed=True),
         because=[trace for trace in (carrier.trace, freed.trace, store.place) if trace],
         gaps=[Gap.CONVENTION],
-        severity=Severity.WARNING,
+        severity=Severity.NOTE if store.site.path.endswith(".ipynb") else Severity.WARNING,
         fix=_fix(program, store, carrier, []),
     )
 

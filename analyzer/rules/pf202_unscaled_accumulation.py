@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TypeVar
 
 from analyzer.engine.events import Backward, Clear, Event, Guard, Loop, Step
+from analyzer.engine.measures import DIVIDED_IN_PLACE as DIVIDED
 from analyzer.engine.measures import Drawn, Mark
 from analyzer.engine.micro import goes_over_parts, is_averaged_over, takes_parts
 from analyzer.engine.optim_events import Accumulate, GradientRead
@@ -210,6 +211,8 @@ def _is_normalised(program: Program, step: Step, nest: tuple[Loop, ...], added: 
     """Whether the loss is scaled, a sum by choice or owned by a framework, or gradients are used for anything else."""
     if not all(event.by in _OURS or _is_apart(event, added) for event in added):
         return True
+    if any(_is_divided_here(program, event) for event in added):
+        return True
     scaled = [event for event in added if event.via & _SCALED]
     is_divided = any(Mark.FACTOR in event.via for event in scaled)
     if is_divided or all(event in scaled for event in added if event.by in _OURS):
@@ -219,6 +222,26 @@ def _is_normalised(program: Program, step: Step, nest: tuple[Loop, ...], added: 
         return True  # ``for p in parameters: p.grad.div_(n)``, after the loop of the backward passes
     reads = program.within(GradientRead, nest) if nest else _beside(program, GradientRead, step)
     return any(True for _ in reads)
+
+
+def _is_divided_here(program: Program, backward: Backward) -> bool:
+    """Whether the function of the backward pass divides its loss, of which nothing is known, in place: ``loss /= n``,
+    ``loss.div_(n)``."""
+    function = program.function_around(backward.site)
+    node = words(program).node(backward.site)
+    if function is None or node is None:
+        return False
+    used = {part.id for part in walk((node,), False) if isinstance(part, ir.Name)}
+    for part in walk(function.body, False):
+        if isinstance(part, ir.Augment) and part.op == "/":
+            divided = part.target
+        elif isinstance(part, ir.Call) and isinstance(part.callee, ir.Attribute) and part.callee.attr in DIVIDED:
+            divided = part.callee.value
+        else:
+            continue
+        if isinstance(divided, ir.Name) and divided.id in used:
+            return True
+    return False
 
 
 def _is_apart(event: Backward, added: list[Backward]) -> bool:

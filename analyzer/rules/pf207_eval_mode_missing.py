@@ -15,12 +15,22 @@ from analyzer.engine.words import words
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
 from analyzer.rules.iteration import extra_guards
-from analyzer.rules.modes import Timeline, before_loop, chain, over_batches, reported_at, shared
+from analyzer.rules.modes import (
+    Timeline,
+    before_loop,
+    chain,
+    drops_nothing,
+    is_known_to_drop,
+    over_batches,
+    reported_at,
+    shared,
+)
 from analyzer.syntax import ir
 from analyzer.syntax.scope import dotted, walk
 
 _DROPPING = frozenset({"RNN", "LSTM", "GRU", "MultiheadAttention"})
 """Layers that drop out inside, at a rate that they are given."""
+_LOADERS = ("transformers.", "diffusers.", "peft.")
 _EVAL_WORDS = re.compile(rb"\.eval\(|\.train\(\s*(?:mode\s*=\s*)?False")
 
 
@@ -61,7 +71,9 @@ class EvalModeMissing(Rule):
     where the outputs are thrown away (recomputing the statistics of batch norm); for a function that is handed the
     parameters it computes with. A note where no layer is known that changes the results (instance norm and ``if
     self.training`` may not, and one that an option adds may not be there), and nothing calls ``train()``: of this
-    model, if the code that trains it was read, or else anywhere in the program. So it is where pictures are drawn of
+    model, if the code that trains it was read, or else anywhere in the program. So it is for a model that a library
+    loads by its name, where nothing says that it has dropout (BERT has, Llama has none), where the file sets all rates
+    of dropout to zero, where pictures are drawn of
     what comes out, where parts of the model are switched by themselves or all of it under an option, for a loss
     that minds the mode behind a network that was switched, for texts that are generated, for a function of one
     batch that sets no mode beside one that trains and does, and for a whole graph that is evaluated behind the step, in
@@ -285,8 +297,23 @@ def _severity(timeline: Timeline, forward: Forward) -> Severity | None:
     program = timeline.program
     if _is_partly_asleep(timeline, forward):
         return Severity.NOTE
-    is_known = any(_changes_results(program, part) for part in _minding(program, forward))
+    minding = _minding(program, forward)
+    if minding and all(_is_unknown_inside(program, part) for part in minding):
+        return Severity.NOTE
+    if minding and not any("Norm" in called(program, part) for part in minding):
+        made = (program.objects[part].trace.site.path for part in minding)
+        entry = forward.calls[:1] or (forward.site,)
+        if drops_nothing(program, {forward.site.path, *made, *(site.path for site in entry)}):
+            return Severity.NOTE
+    is_known = any(_changes_results(program, part) for part in minding)
     return None if is_known or any(_is_minded(timeline, forward, event) for event in timeline.modes) else Severity.NOTE
+
+
+def _is_unknown_inside(program: Program, part: ObjectId) -> bool:
+    """Whether a part is a whole model of a library that loads any by their names, and nothing says that it is one with
+    dropout: many have none, and no batch norm."""
+    obj = program.objects[part]
+    return obj.name.startswith(_LOADERS) and not is_known_to_drop(program, obj.trace.site)
 
 
 def _is_minded(timeline: Timeline, forward: Forward, event: Mode) -> bool:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Site
-from analyzer.engine.words import words
 from analyzer.findings import Severity
 from analyzer.knowledge.words import pattern
 from analyzer.rules.base import Report, Rule
-from analyzer.rules.modes import Timeline, before_loop, chain, over_batches, reported_at, sleeping
+from analyzer.rules.modes import Timeline, before_loop, chain, is_known_to_drop, over_batches, reported_at, sleeping
+from analyzer.syntax import ir
+from analyzer.syntax.scope import dotted, of_type
 
 
 class TrainModeMissing(Rule):
@@ -39,9 +40,10 @@ class TrainModeMissing(Rule):
 
     ## When it stays quiet
     When ``train()`` is called on the model or on what holds it, here, in a callee or by a framework; for frozen
-    modules; when the optimizer updates something else (an input, another model). A note for a pretrained model of a
-    family that is published without dropout (Whisper, Llama, ViT), where the mode changes nothing, and for one that the
-    first evaluation sets to train: only what comes before it trains without dropout.
+    modules; when the optimizer updates something else (an input, another model). A note for a pretrained model of
+    which nothing says that it has dropout (BERT, BART and T5 are published with it; Llama, Whisper and ViT without, so
+    that the mode changes nothing), where adapters are put into it, which are in training mode (LoRA), and for one that
+    the first evaluation sets to train: only what comes before it trains without dropout.
 
     ## Fix safety
     Unsafe: training runs differently, which is the point.
@@ -67,12 +69,15 @@ class TrainModeMissing(Rule):
                 "norm frozen. Call `train()` before the loop.",
                 because=chain(case.why, loops[-1].trace if loops else None, case.forward.trace, case.step.trace),
                 gaps=case.gaps,
-                severity=Severity.NOTE if case.switch is None and _drops_nothing(program, case.why.site) else None,
+                severity=Severity.NOTE if case.switch is None and _is_unsure(program, case.why.site) else None,
                 fix=before_loop(program, case.forward, loops, "train"),
             )
 
 
-def _drops_nothing(program: Program, site: Site) -> bool:
-    """Whether a pretrained model is of a family that has no dropout as it is published, or may be of one: the mode it
-    comes in is then the only one."""
-    return bool(pattern("family without dropout").search(words(program).of(site)))
+def _is_unsure(program: Program, site: Site) -> bool:
+    """Whether a pretrained model is of no family that is known to have dropout as it is published, so that the mode it
+    comes in may be the only one; or gets adapters, which are made in training mode and drop out themselves."""
+    if not is_known_to_drop(program, site):
+        return True
+    calls = of_type(program.unit(site.path), ir.Call)
+    return any(pattern("adapters").search(dotted(call.callee) or "") for call in calls)

@@ -376,3 +376,20 @@ for epoch in range(3):
 def test_made_up_data_of_a_tutorial_is_a_note(data: str, x: str, severity: str) -> None:
     found = report(notebook([code(MADE_UP.format(data=data, x=x))])).findings
     assert [item.severity.value for item in found if item.rule == "PF206"] == [severity]
+
+
+SUMMED = """import torch
+model = torch.nn.Linear(4, 2)
+opt = torch.optim.SGD(model.parameters(), lr=0.1)
+total = 0
+for x, y in torch.utils.data.DataLoader(load(), shuffle=True):
+    opt.zero_grad()
+    loss = torch.nn.functional.cross_entropy(model(x), y)
+    loss.backward()
+    opt.step()
+    total += loss"""
+
+
+def test_a_sum_of_freed_graphs_is_a_note_in_a_notebook() -> None:
+    found = report(notebook([code(SUMMED)])).findings
+    assert [item.severity.value for item in found if item.rule == "PF101"] == ["note"]
