@@ -210,11 +210,19 @@ class Project:
     def is_left_off(self, name: str) -> bool:
         """Whether the texts of the tree turn a setting off, and none turns it on (`analyzer.settings`). Asked of the
         tree as it is, whatever is tried on one file."""
+        found = self.journal.answers["left off", name] = self.is_whole and self._set.is_left_off(name)
+        return found
+
+    def is_left_on(self, name: str) -> bool:
+        """Whether the texts of the tree turn a setting on, and none turns it off. Asked as `is_left_off`."""
+        found = self.journal.answers["left on", name] = self.is_whole and self._set.is_left_on(name)
+        return found
+
+    @property
+    def _set(self) -> Settings:
         if self._settings is None:
             self._settings = Settings(self._paths, self.files.read)
-        is_left_off = self.is_whole and self._settings.is_left_off(name)
-        found = self.journal.answers["left off", name] = is_left_off
-        return found
+        return self._settings
 
     @property
     def _in_rough(self) -> Reach:

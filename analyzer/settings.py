@@ -41,6 +41,10 @@ class Settings:
         """Whether the tree turns a setting off, and nothing in it turns it on."""
         return self._known.get(name) == {False}
 
+    def is_left_on(self, name: str) -> bool:
+        """Whether the tree turns a setting on, and nothing in it turns it off."""
+        return self._known.get(name) == {True}
+
 
 def _flags(path: str, source: bytes) -> Iterator[tuple[bytes, bytes]]:
     """The options of command lines: on where one is given; off where the code declares it so."""

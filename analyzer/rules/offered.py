@@ -14,7 +14,7 @@ from analyzer.engine.program import Program
 from analyzer.engine.trace import Site
 from analyzer.engine.words import words
 from analyzer.syntax import ir
-from analyzer.syntax.scope import branches_around, dotted, walk
+from analyzer.syntax.scope import branches_around, dotted, of_type, walk
 
 _DEPTH = 12
 _MAX_STEPS = 1000
@@ -163,6 +163,33 @@ def is_left_off(program: Program, call: Site, keyword: str) -> bool:
     given = [arg.value for arg in node.args if arg.keyword == keyword] if isinstance(node, ir.Call) else []
     name = (dotted(given[0]) or "").rpartition(".")[2] if given else ""
     return bool(name) and program.project.is_left_off(name)
+
+
+def is_switched_away(program: Program, event: Event) -> bool:
+    """Whether an event, or a call that leads to it, stands in a branch that a setting keeps everybody out of who uses
+    the tree as its authors do: ``mse(x) if options["reconstruction"] else bce(x)``, and the configurations say true."""
+    ways = [(guard.site, guard.taken) for guard in event.guards]
+    tests = [(node.test, taken) for site, taken in ways if isinstance(node := words(program).node(site), ir.If)]
+    for site in (event.site, *event.calls):
+        for node in of_type(program.unit(site.path), ir.Conditional):
+            if any(site.at in _numbers(branch) for branch in (node.body, node.orelse)):
+                tests.append((node.test, site.at in _numbers(node.body)))
+    return any(_is_never(program, test, wanted) for test, wanted in tests)
+
+
+def _numbers(node: ir.Expr) -> frozenset[int]:
+    return frozenset(getattr(part, "at", -1) for part in walk((node,), False))
+
+
+def _is_never(program: Program, test: ir.Expr, wanted: bool) -> bool:
+    """Whether a condition asks for a setting of the tree (``args.amp``, ``config["amp"]``) that it leaves otherwise."""
+    while isinstance(test, ir.Operation) and test.op == "not":
+        test, wanted = test.left, not wanted
+    index = test.index if isinstance(test, ir.Subscript) else None
+    name = index.value if isinstance(index, ir.Constant) else test.attr if isinstance(test, ir.Attribute) else None
+    if not isinstance(name, str) or name == "training":
+        return False
+    return program.project.is_left_off(name) if wanted else program.project.is_left_on(name)
 
 
 def _offers(program: Program) -> Offers:

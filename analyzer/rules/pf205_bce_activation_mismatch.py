@@ -8,6 +8,7 @@ from analyzer.engine.program import Program
 from analyzer.findings import Severity
 from analyzer.rules.base import DraftFix, Report, Rule
 from analyzer.rules.loss_inputs import Mismatch, described, mismatch, renamed_call, without_activation
+from analyzer.rules.offered import is_switched_away
 
 _UNBOUNDED = frozenset({RAW, "tanh", "relu", "log_softmax", "logsigmoid"})
 _LOGITS_LOSS = {"binary_cross_entropy": "binary_cross_entropy_with_logits", "BCELoss": "BCEWithLogitsLoss"}
@@ -35,7 +36,8 @@ class BceActivationMismatch(Rule):
 
     ## When it stays quiet
     For probabilities into ``BCELoss`` and logits into ``BCEWithLogitsLoss``; for a sigmoid computed for a metric or a
-    weight (focal losses); where the output of a model is not known to be raw.
+    weight (focal losses); where the output of a model is not known to be raw. A note in a branch that a setting chooses
+    which all configurations and scripts of the tree leave otherwise.
 
     ## Fix safety
     Safe where the sigmoid stands in the loss call itself: nobody else reads it. Taking away one that stands elsewhere,
@@ -69,6 +71,7 @@ def _twice(program: Program, loss: Loss, report: Report) -> None:
         f"The input of this loss {{is}} already probabilities{middle}, and {rest}",
         because=found.because(f"a {name} makes probabilities here", "the loss applies a sigmoid to its input"),
         gaps=found.gaps,
+        severity=Severity.NOTE if is_switched_away(program, loss) else None,
         fix=without_activation(
             program,
             found,
@@ -90,6 +93,7 @@ def _raw(program: Program, loss: Loss, report: Report) -> None:
         "Use the loss that takes logits, or apply a sigmoid.",
         because=found.because(made, "the loss takes the logarithm of its input"),
         gaps=found.gaps,
+        severity=Severity.NOTE if is_switched_away(program, loss) else None,
         fix=_with_logits(program, found),
     )
 
