@@ -15,7 +15,8 @@ _RUNS_PYTHON = frozenset(
 )
 _CELL_MAGIC = re.compile(r"\s*%%(?P<name>\S*)")
 _TIMED = re.compile(r"(?P<indent>[ \t]*)%(?:time|timeit|prun|memit)[ \t]+(?:-[a-z]+(?:[ \t]*\d+)?[ \t]+)*(?=[^\s#-])")
-_ASSIGNED = re.compile(r"(?P<target>[\w.,* \t\[\]()'\"]+?)=[ \t]*[!%](?!=)")
+_ASSIGNED = re.compile(r"(?P<target>(?:[\w.,* \t]|\[[^\]\r\n]*\]|\([^()\r\n]*\))+?)=[ \t]*[!%](?!=)")
+"""Brackets of the target are closed, so that ``print("loss=%f" % loss)`` is none."""
 _MAGIC = re.compile(r"(?P<indent>[ \t]*)(?:[!%?]|[/,;][A-Za-z_])")
 _RUN = re.compile(r"[ \t]*%run[ \t]")
 _HELP = re.compile(r"(?P<indent>[ \t]*)[\w.*\[\]]+\?{1,2}[ \t]*(?:#.*)?[\r\n]*")

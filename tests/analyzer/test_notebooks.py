@@ -123,6 +123,8 @@ def test_names_live_on_from_cell_to_cell_and_a_broken_cell_costs_only_itself() -
         ("if x:\n    !ls \\\n  -l\n    y = 2\n", "if x:\n    pass\n\n    y = 2\n"),
         ("files = !ls *.py\n", "files = get_ipython().run_line_magic()\n"),
         ("x, y = %mine 1\n", "x, y = get_ipython().run_line_magic()\n"),
+        ("a['x'], (b, c) = !ls\n", "a['x'], (b, c) = get_ipython().run_line_magic()\n"),
+        ("print('loss=%f' % loss)\nprint('=!')\n", "print('loss=%f' % loss)\nprint('=!')\n"),
         ("%time train(model)\n", "train(model)\n"),
         ("%timeit -n 10 -r3 train(\n  model)\n", "train(\n  model)\n"),
         ("%%bash\necho 'x\n", "\n\n"),
