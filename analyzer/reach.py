@@ -40,7 +40,7 @@ _NEAR = 400
 """How far before a string that is looked for: a line may hold a table of a million strings."""
 _OFFERED = re.compile(rb"^__all__[ \t]*\+?=[ \t]*([\[(][^\])]*)", re.MULTILINE)
 _DEFINED = re.compile(rb"(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)")
-_ALIAS = re.compile(rb"([\w.]+)[ \t]+as[ \t]+(\w+)")
+_ALIAS = re.compile(rb"(?<![\w.])([\w.]+)[ \t]+as[ \t]+(\w+)")
 _MAIN = re.compile(rb"if\b.*\b__name__\b")
 _RUNS = re.compile(
     rb"(?:async[ \t]+)?(?:for|while|with)\b|[A-Za-z_][\w.]*\(|raise[ \t]+SystemExit|\[.*\bfor\b"

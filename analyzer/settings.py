@@ -14,7 +14,7 @@ from analyzer.programs import is_python, text, texts
 MAX_FILES = 2000
 _GIVEN = re.compile(rb"""\b(\w+)["']?[ \t]*(?::[ \t]*bool[ \t]*=|[:=])[ \t]*["']?(\w+)""")
 _FLAG = re.compile(rb"(?<![\w-])--?([A-Za-z][\w-]*)(?:[ =]+[\"']?(\w+))?")
-_OPTION = re.compile(rb"""["']--([\w-]+)["'][^()]*?(?:store_true|default\s*=\s*False)""")
+_OPTION = re.compile(rb"""["']--([\w-]+)["'][^()]{0,400}?(?:store_true|default\s*=\s*False)""")
 _OTHER = re.compile(r"(?:^|[/_\-.])(?:eval\w*|tests?|infer\w*|demo)(?=[/_\-.])", re.IGNORECASE)
 _OFF = frozenset({b"false", b"0", b"no", b"off", b"none", b"null"})
 _ON = frozenset({b"true", b"1", b"yes", b"on"})

@@ -16,8 +16,8 @@ from analyzer.rules.base import DraftFix, Report, Rule
 
 _SET_EPOCH = re.compile(rb"set_epoch")
 _AVERAGES = re.compile(
-    rb"^[^#\n]*\b(?:\w*Distributed\w*Parallel\w*|DDP|\w*FSDP\w*|fully_shard|DistributedOptimizer|\w*all_?reduce\w*"
-    rb"|average_gradients|xm\.\w+|parallelize\w*)\("
+    rb"^[^#\n]*\b(?:\w{0,80}Distributed\w{0,80}Parallel\w{0,80}|DDP|\w{0,80}FSDP\w{0,80}|fully_shard|DistributedOptimizer"
+    rb"|\w{0,80}all_?reduce\w{0,80}|average_gradients|xm\.\w{1,80}|parallelize\w{0,80})\("
     rb"|^[ \t]*(?:from|import)[ \t]+(?:transformers|accelerate|deepspeed|lightning|pytorch_lightning|horovod|colossalai"
     rb"|composer|ignite|mmcv|mmengine|detectron2|fairscale|bagua|ray|catalyst|megatron|torch_xla)\b",
     re.MULTILINE,

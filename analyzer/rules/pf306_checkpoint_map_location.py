@@ -27,7 +27,7 @@ _DEVICE_WORDS = re.compile(r"cuda|gpu|cpu|device|mps", re.IGNORECASE)
 _TORCH = re.compile(rb"\btorch\b")
 _SAVES_OPTIMIZER = re.compile(
     rb"^(?![ \t]*return\b)[^#\n]*"
-    rb"(?:opt\w*(?:\[[^\]\n]*\])?\.state_dict\(|save_(?:checkpoint|state)\b|Trainer\b|\.fit\()",
+    rb"(?:opt\w{0,80}(?:\[[^\]\n]{0,80}\])?\.state_dict\(|save_(?:checkpoint|state)\b|Trainer\b|\.fit\()",
     re.IGNORECASE | re.MULTILINE,
 )
 _MIN_FILES = 3

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import encodings
 import pkgutil
+import time
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,13 @@ from hypothesis import strategies as st
 from analyzer import pipeline, project
 from analyzer.api import Options, analyze, analyze_each
 from analyzer.engine import program, sources
+from analyzer.engine.selection import _compares_test
 from analyzer.findings import Confidence, Report, Skipped
 from analyzer.fixes.verify import verify
+from analyzer.reach import outline
+from analyzer.rules.pf302_missing_set_epoch import _AVERAGES
+from analyzer.rules.pf306_checkpoint_map_location import _SAVES_OPTIMIZER
+from analyzer.settings import Settings
 from benchmarks.mutants import mutant
 from benchmarks.part_analysis import Corpus
 from benchmarks.robustness import batch_problems, damage, mutated, problems, programs
@@ -113,6 +119,27 @@ def test_a_file_may_name_any_encoding(name: str) -> None:
     for line in (b"x = 1\n", b"x = '\xe4'\n", b"x = '\xc3\xa4\x00'\n"):
         source = f"# -*- coding: {name} -*-\nimport torch\n".encode() + line
         assert problems(source, LOOP.encode(), WITNESSED) == []
+
+
+LONG = {
+    "options": ("settings.py", b"x = [" + b'"--a", ' * 30_000 + b"]\n"),
+    "an import": ("lib.py", b"import " + b"a." * 100_000 + b"\n"),
+    "a word of savers": ("lib.py", b"import torch\n" + b"opt" * 50_000 + b"\n"),
+    "a word of wrappers": ("lib.py", b"import torch\n" + b"FSDP" * 50_000 + b"\n"),
+}
+
+
+@pytest.mark.parametrize(("path", "source"), LONG.values(), ids=LONG)
+def test_a_pattern_reads_a_long_line_once(path: str, source: bytes) -> None:
+    """Each is looked for in all files of a tree: a line of 200 kB took minutes, as one that starts anew at each word of
+    it does. The bound is ten times what it takes."""
+    began = time.process_time()
+    Settings([path], {path: source}.get).is_left_off("a")
+    outline(source)
+    for pattern in (_SAVES_OPTIMIZER, _AVERAGES):
+        pattern.search(source)
+    any(map(_compares_test, (b"if test " * 30_000, source)))
+    assert time.process_time() - began < 10
 
 
 def test_what_is_read_again_says_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
