@@ -42,9 +42,10 @@ def plain_functions(unit: ir.Unit, source: bytes) -> frozenset[int]:
         return frozenset()
     classes = {cls.name: cls for cls in of_type(unit, ir.ClassDef)}
     found = set()
+    known: dict[tuple[str, int, int], bool] = {}
     for cls in classes.values():
         for method in cls.body:
-            if isinstance(method, ir.FunctionDef) and _Method(method, cls, classes).is_plain():
+            if isinstance(method, ir.FunctionDef) and _Method(method, cls, classes, known).is_plain():
                 found.add(method.at)
     return frozenset(found)
 
@@ -52,8 +53,16 @@ def plain_functions(unit: ir.Unit, source: bytes) -> frozenset[int]:
 class _Method:
     """A method, and what its variables and its object's attributes are given."""
 
-    def __init__(self, node: ir.FunctionDef, cls: ir.ClassDef, classes: dict[str, ir.ClassDef]) -> None:
-        self.node, self.cls, self.classes = node, cls, classes
+    def __init__(
+        self,
+        node: ir.FunctionDef,
+        cls: ir.ClassDef,
+        classes: dict[str, ir.ClassDef],
+        known: dict[tuple[str, int, int], bool],
+    ) -> None:
+        """`known`: what was found out of the expressions of a file, at a depth; each branch that gives a variable a
+        value asks again for those of before."""
+        self.node, self.cls, self.classes, self._known = node, cls, classes, known
         self.this = node.params[0].name if node.params else ""
         self.params = {param.name for param in node.params}
 
@@ -114,6 +123,12 @@ class _Method:
 
     def is_raw(self, value: ir.Expr, depth: int) -> bool:
         """Whether an expression is what a layer gives, in whatever shape."""
+        key = ("raw", id(value), depth)
+        if key not in self._known:
+            self._known[key] = self._is_raw(value, depth)
+        return self._known[key]
+
+    def _is_raw(self, value: ir.Expr, depth: int) -> bool:
         if depth == 0:
             return False
         if isinstance(value, ir.Subscript):
@@ -137,6 +152,12 @@ class _Method:
 
     def _is_as_given(self, value: ir.Expr | None, depth: int) -> bool:
         """Whether a target is a parameter, in the shape that it came in."""
+        key = ("given", id(value), depth)
+        if key not in self._known:
+            self._known[key] = self._came_in(value, depth)
+        return self._known[key]
+
+    def _came_in(self, value: ir.Expr | None, depth: int) -> bool:
         while isinstance(value, ir.Call) and isinstance(value.callee, ir.Attribute) and value.callee.attr in _KEEP:
             value = value.callee.value
         if not isinstance(value, ir.Name) or not depth:
@@ -156,6 +177,12 @@ class _Method:
         return bool(values) and all(value is not None and self._gives_raw(value, depth) for value in values)
 
     def _gives_raw(self, value: ir.Expr, depth: int) -> bool:
+        key = ("gives", id(value), depth)
+        if key not in self._known:
+            self._known[key] = self._makes_raw(value, depth)
+        return self._known[key]
+
+    def _makes_raw(self, value: ir.Expr, depth: int) -> bool:
         if isinstance(value, ir.Conditional):
             is_left_out = isinstance(value.orelse, ir.Call) and _named(value.orelse.callee) == "Identity"
             return self._gives_raw(value.body, depth) and (is_left_out or self._gives_raw(value.orelse, depth))
@@ -170,7 +197,7 @@ class _Method:
         if forward is None or not forward.params or not _is_straight(forward):
             return False
         returned = [node.value for node in walk(forward.body, False) if isinstance(node, ir.Return)]
-        inside = _Method(forward, cls, self.classes)
+        inside = _Method(forward, cls, self.classes, self._known)
         return bool(returned) and all(each is not None and inside.is_raw(each, depth - 1) for each in returned)
 
 

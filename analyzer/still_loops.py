@@ -45,7 +45,6 @@ _OF_DATA = frozenset({
     "debug", "is_floating_point", "is_cuda", "device", "dtype", "element_size", "data_ptr", "stride", "groups", "group",
 })  # fmt: skip
 """Methods of tensors, arrays, lists, dicts, texts and loggers, which no network has."""
-_DEPTH = 8
 
 
 class StillLoops:
@@ -60,19 +59,34 @@ class StillLoops:
             if isinstance(each, ir.FunctionDef)
         }
         self._inside = [(function.at, function.last, function) for function in of_type(unit, ir.FunctionDef)]
-        self._known: dict[int, bool] = {}
+        self._own: dict[int, tuple[bool, list[ir.FunctionDef]]] = {}
+        """Whether a function may run a network itself, and those of its file that it calls."""
 
     def may_run(self, loop: ir.For | ir.While) -> bool:
         """Whether a network may run in the body of a loop."""
         around = [each for first, last, each in self._inside if first <= loop.at <= last]
         function = max(around, key=lambda each: each.at, default=None)
-        return self._block_may_run(loop.body, function, _DEPTH)
+        found, waiting = self._said(loop.body, function)
+        seen: set[int] = set()
+        while waiting and not found:
+            called = waiting.pop()
+            if id(called) in seen:
+                continue
+            seen.add(id(called))
+            if id(called) not in self._own:
+                self._own[id(called)] = self._said(called.body, called)
+            found, others = self._own[id(called)]
+            waiting += others
+        return found
 
-    def _block_may_run(self, block: ir.Block, function: ir.FunctionDef | None, depth: int) -> bool:
+    def _said(self, block: ir.Block, function: ir.FunctionDef | None) -> tuple[bool, list[ir.FunctionDef]]:
+        """Whether the calls of a block may run a network themselves, and the functions of the file that they call."""
         calls = (node for node in walk(block, into_functions=True) if isinstance(node, ir.Call))
-        return any(self._call_may_run(call, function, depth) for call in calls)
+        said = [self._call_may_run(call, function) for call in calls]
+        return any(each is True for each in said), [each for each in said if isinstance(each, ir.FunctionDef)]
 
-    def _call_may_run(self, call: ir.Call, function: ir.FunctionDef | None, depth: int) -> bool:
+    def _call_may_run(self, call: ir.Call, function: ir.FunctionDef | None) -> bool | ir.FunctionDef:
+        """Whether a call may run a network; the function of the file that it calls, if it is one."""
         callee = call.callee
         if any(arg.keyword == "key" for arg in call.args):
             return True
@@ -82,7 +96,7 @@ class StillLoops:
             if function is not None and callee.id in function.locals:
                 return True
             if callee.id in self._functions:
-                return self._function_may_run(self._functions[callee.id], depth)
+                return self._functions[callee.id]
             return (
                 callee.id not in _BUILT_IN and not callee.id.lstrip("_")[:1].isupper()
             )  # a class: to make is not to run
@@ -96,17 +110,8 @@ class StillLoops:
         methods = self._methods.get(id(function)) if function is not None else None
         this = function.params[0].name if methods and function is not None and function.params else None
         if methods and len(parts) == 2 and parts[0] == this and parts[1] in methods:
-            return self._function_may_run(methods[parts[1]], depth)
+            return methods[parts[1]]
         return True
-
-    def _function_may_run(self, function: ir.FunctionDef, depth: int) -> bool:
-        key = id(function)
-        if key not in self._known:
-            if depth == 0:
-                return True
-            self._known[key] = False  # what calls itself runs nothing more by that
-            self._known[key] = self._block_may_run(function.body, function, depth - 1)
-        return self._known[key]
 
 
 def _is_of_data(call: ir.Call, function: ir.FunctionDef) -> bool:

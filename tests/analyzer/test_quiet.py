@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from analyzer.api import Options, analyze
-from analyzer.quiet import is_quiet
+from analyzer.plain_losses import plain_functions
+from analyzer.quiet import is_quiet, moving
 from analyzer.syntax import native
 from tests.analyzer.test_project import Texts
 
@@ -171,6 +172,65 @@ def measured(item, place):
 def test_a_loop_that_waits_must_run_a_model(change: tuple[str, str], expected: bool) -> None:
     source = _LOOP.replace(*change).encode() if change[0] else _LOOP.encode()
     assert is_quiet(source, native.lowered(source, "boxes.py")) is expected
+
+
+_EACH_OTHER = """
+from elsewhere import follow
+
+
+def boxes(found, places):
+    for item in found:
+        for place in places:
+            {0}(item, place).item()
+
+
+def one(item, place):
+    follow(item, place)
+    return other(item, place)
+
+
+def other(item, place):
+    return one(item, place)
+
+
+def again(found, places):
+    for item in found:
+        for place in places:
+            {1}(item, place).item()
+"""
+
+
+@pytest.mark.parametrize(("first", "second"), [("one", "other"), ("other", "one")])
+def test_functions_that_call_each_other_run_what_either_runs(first: str, second: str) -> None:
+    """Whichever is asked first: what is known of one while the other is asked is not all."""
+    unit = native.lowered(_EACH_OTHER.format(first, second).encode(), "boxes.py")
+    assert unit is not None
+    assert len(list(moving(unit))) == 2
+
+
+def test_a_value_of_many_branches_is_asked_for_once() -> None:
+    """Each of the branches has those before it: one after the other there are 10 ** 9 ways."""
+    branches = "        if x:\n            y{0} = y{1}\n" * 9
+    steps = "".join(f"        y{number + 1} = y{number}\n{branches.format(number + 1, number)}" for number in range(9))
+    source = f"{_BRANCHES}{steps}        return F.cross_entropy(y9, t)\n"
+    unit = native.lowered(source.encode(), "net.py")
+    assert unit is not None
+    assert len(plain_functions(unit, source.encode())) == 1
+
+
+_BRANCHES = """
+import torch.nn.functional as F
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.out = nn.Linear(2, 2)
+
+    def forward(self, x, t):
+        y0 = self.out(x)
+"""
 
 
 def test_a_quiet_file_is_read_where_another_runs_it() -> None:
