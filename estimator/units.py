@@ -8,7 +8,6 @@ from typing import NewType
 
 Bytes = NewType("Bytes", int)
 
-KIB = 2**10
 MIB = 2**20
 GIB = 2**30
 MAX_MEMORY = 2**50  # 1 PiB: more is a slip of the keyboard, not a GPU

@@ -361,11 +361,6 @@ def word_for_field(name: str) -> Word | None:
     return _INDEX.by_name.get(name) or _INDEX.by_name.get(name.replace("-", "_"))
 
 
-def word_for_option(option: str) -> Word | None:
-    """The word that a command-line option sets."""
-    return _INDEX.by_option.get(option)
-
-
 def implied(name: str, value: object) -> tuple[str, Any] | None:
     """Another word that a spelling of this one decides: ``adamw_torch_fused`` is AdamW, in a fused kernel."""
     return _IMPLIED.get(name, {}).get(_spelling(value)) if isinstance(value, str) else None

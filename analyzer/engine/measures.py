@@ -7,7 +7,7 @@ On tensors a measure is a mark in `via`, so that a join keeps it where one path 
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from analyzer.engine.events import Event
 from analyzer.engine.padding import marks_in
@@ -245,8 +245,3 @@ def _sum(case: Value, unit: str, trace: Trace) -> Value:
             return replace(case, via=case.via | {mark}, trace=trace)
         return replace(case, via=case.via | {mark}) if mark is not None else case
     return Scalar(unit, trace=trace) if isinstance(case, (Scalar, Const)) else case
-
-
-def any_unit(cases: Iterable[Value]) -> bool:
-    """Whether any of some atoms has a unit."""
-    return any(unit_of(case) for case in cases)

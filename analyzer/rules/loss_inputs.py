@@ -20,7 +20,6 @@ _SUITS = {
     "log-probabilities": LOG_PROBABILITIES,
 }
 """Which numbers each kind of loss can be fed with."""
-_MADE_BY = {RAW: "this layer gives raw numbers without bound", "log": "a logarithm is taken here"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable
 from dataclasses import replace
-from typing import Literal
 
 from analyzer.findings import Finding
 from bot.core.commands.grammar import Command
@@ -19,7 +18,6 @@ FIX = CheckAction(label="Apply safe fixes", description="Commit them, or get the
 FITS = CheckAction(label="What fits", description="The cheapest instances that would do", identifier="fits")
 EXPLAIN = CheckAction(label="Explain", description="Why the rules behind this matter", identifier="explain")
 
-Button = Literal["rerun", "fix", "fits", "explain"]
 _RULE_CELL = re.compile(r"\| (PF\d{3}) (?:error|warning|note) \|")
 _MAX_EXPLAINED = 3
 

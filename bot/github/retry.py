@@ -164,12 +164,12 @@ class Api:
     def _received(self, answer: requests.Response, most: int) -> bytes:
         if answer.status_code != 200:
             raise error_for(answer.status_code, {k.lower(): v for k, v in answer.headers.items()}, answer.text)
-        content = b""
+        content = bytearray()  # bytes would be copied with each part of a tarball
         for chunk in answer.iter_content(1 << 20):
             content += chunk
             if len(content) > most:
                 raise Refused(200, f"more than {most} bytes")
-        return content
+        return bytes(content)
 
     def _call(
         self,

@@ -46,9 +46,7 @@ class Collector:
     def _queues(self) -> Iterator[Metric]:
         depth = GaugeMetricFamily(_DEPTH, "Jobs that wait for a worker", labels=["queue"])
         delayed = GaugeMetricFamily("preflight_delayed_jobs", "Jobs that were put off", labels=["queue"])
-        age = GaugeMetricFamily(
-            _AGE, "How long the job at the front waits for a worker: scale on this", labels=["queue"]
-        )
+        age = GaugeMetricFamily(_AGE, _AGE_SAID, labels=["queue"])
         for name in (names.FAST, names.REVIEW):
             queue = Queue(name, connection=self._client, serializer=JSONSerializer)
             depth.add_metric([name], self._client.llen(queue.key))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from analyzer.errors import InputError
 from estimator import hardware
 from estimator.launch.base import not_known
 from estimator.sourced import Origin, Sourced, Unknown
@@ -34,12 +33,3 @@ def of_instances(names: tuple[str, ...], origin: Origin) -> tuple[Sourced[tuple[
         Sourced(tuple(dict.fromkeys(gpus)), origin) if gpus else found[0][0] if found else not_known("no type", origin)
     )
     return gpu, count
-
-
-def named_gpu(name: str) -> str | None:
-    """`name` where the hardware table knows it as one; None for a site's own word."""
-    try:
-        hardware.find(name)
-    except InputError:
-        return None
-    return name

@@ -14,7 +14,6 @@ from bot.localhub.payloads.comments import present_line
 from bot.localhub.routes import hub
 
 routes = Blueprint("pages", __name__)
-SHOWN_CONTEXT_LINES = 4
 MAX_SHOWN_LINES = 1500
 
 
