@@ -13,10 +13,13 @@ from analyzer.reach import Reach
 from analyzer.settings import Settings
 
 _IMPORT = re.compile(
-    rb"^[ \t]*(?:from[ \t]+(?P<dots>\.*)[ \t]*(?P<module>[\w.]*)[ \t]+import[ \t]*(?P<names>\([^)]*\)|[^\n#;]*)"
+    rb"^[ \t]*(?:from[ \t]+(?![ \t])(?P<dots>\.*)(?:[ \t]*(?P<module>\w[\w.]*))?[ \t]+import[ \t]*"
+    rb"(?P<names>\([^()#]*(?:#[^\n]*\n[^()#]*)*\)|[^\n#;]*)"
     rb"|import[ \t]+(?P<modules>[^\n#;]+))",
     re.MULTILINE,
 )
+"""Each character can be taken in one way only, and no list goes past the next one's bracket: what is a million spaces,
+dots or lists that do not end takes no longer than other text."""
 _JOINED = re.compile(rb"\\\r?\n")
 _WORD = re.compile(rb"\w+")
 MAX_WORDS = 2_000_000
@@ -228,7 +231,7 @@ class Project:
     def _in_rough(self) -> Reach:
         if self._reach is None:
             self._reach = Reach(
-                self._paths, self.files.read, lambda source: _imports(_JOINED.sub(b" ", source)), self._home
+                self._paths, self.files.read, lambda source: imported_modules(_JOINED.sub(b" ", source)), self._home
             )
         return self._reach
 
@@ -293,7 +296,7 @@ def imported_paths(source: bytes, path: str, known: Collection[str]) -> list[str
 
 def _imported(source: bytes, path: str, home: Callable[[str, int], str | None]) -> list[str]:
     found: dict[str, None] = {}
-    for module, level in _imports(_JOINED.sub(b" ", source)):
+    for module, level in imported_modules(_JOINED.sub(b" ", source)):
         parts = module.split(".")
         for end in range(1, len(parts) + 1):
             target = home(".".join(parts[:end]), level)
@@ -302,7 +305,7 @@ def _imported(source: bytes, path: str, home: Callable[[str, int], str | None]) 
     return list(found)
 
 
-def _imports(source: bytes) -> Iterator[tuple[str, int]]:
+def imported_modules(source: bytes) -> Iterator[tuple[str, int]]:
     """Dotted names and levels; ``from a import b`` may mean the module ``a.b``."""
     for match in _IMPORT.finditer(source.removeprefix(MARK)):
         if match["modules"]:
@@ -310,7 +313,7 @@ def _imports(source: bytes) -> Iterator[tuple[str, int]]:
                 if words := part.split():
                     yield words[0], 0
             continue
-        level, module = len(match["dots"]), match["module"].decode("utf-8", "replace")
+        level, module = len(match["dots"]), (match["module"] or b"").decode("utf-8", "replace")
         if not level and not module:
             continue
         yield module, level

@@ -107,7 +107,9 @@ def _compiled(
 _COMPILED = _compiled(_ACTS)
 _COMPILED_LOSSES = _compiled(_LOSSES)
 _COMPILED_WEAK = tuple((words, re.compile(act), counts) for words, act, counts in _WEAK)
-_IMPORTED = re.compile(rb"^[ \t]*from[ \t]+[\w.]+[ \t]+import[ \t]*(?:\([^)]*\)|[^\n]*)", re.MULTILINE)
+_IMPORTED = re.compile(
+    rb"^[ \t]*from[ \t]+[\w.]+[ \t]+import[ \t]*(?:\([^()#]*(?:#[^\n]*\n[^()#]*)*\)|[^\n]*)", re.MULTILINE
+)
 _LINE_END = re.compile(rb"\r\n?")
 _MODULES = re.compile(rb"\bnn\b|Module|\bforward\b")
 _DROPS = frozenset({"dropout", "dropout1d", "dropout2d", "dropout3d"})

@@ -59,7 +59,7 @@ _LOADS_BY_NAME = re.compile(
     rb"\b(?:import_module|__import__|iter_modules|walk_packages|exec_module|spec_from_file_location|run_module|run_path"
     rb"|execfile|load_source|instantiate|locate|get_class|get_method|_target_|LightningCLI|import_from_string"
     rb"|import_string|load_object|pydoc|hubconf|resolve_name|SourceFileLoader|_LazyModule|lazy_loader)\b"
-    rb"|\bhydra\.utils\.call\b|\bfrom[ \t]+hydra(?:\.utils)?[ \t]+import\b[^\n]*\b(?:call|utils)\b"
+    rb"|\bhydra\.utils\.call\b|\bfrom[ \t]+hydra(?:\.utils)?[ \t]+import\b[^\n]{0,400}\b(?:call|utils)\b"
 )
 _SPOKEN = re.compile(
     rb"[\"'][ \t]*(?:[\w.-]{1,80}[ \t]*=[ \t]*)?([A-Za-z_]\w{0,80}(?:[.:]\w{1,80}){1,12})[ \t]*"

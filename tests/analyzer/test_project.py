@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Collection, Mapping
 
 import pytest
 
 from analyzer.api import imported_paths
-from analyzer.project import Project
+from analyzer.project import Project, imported_modules
+from analyzer.reach import Reach
 from analyzer.screen import may_matter
+from analyzer.settings import Settings
 
 
 class Texts:
@@ -37,6 +40,7 @@ TREE = frozenset(
         ("import utils", "train.py", ["utils.py"]),
         ("import os, pkg.a as q, torch", "train.py", ["pkg/__init__.py", "pkg/a.py"]),
         ("from pkg import (\n  a,  # one\n  b as z,\n)", "train.py", ["pkg/__init__.py", "pkg/a.py", "pkg/b.py"]),
+        ("from pkg import (\n  a,  # (one)\n  b,\n)", "train.py", ["pkg/__init__.py", "pkg/a.py", "pkg/b.py"]),
         ("from . import b", "pkg/a.py", ["pkg/__init__.py", "pkg/b.py"]),
         ("from .sub.c import f", "pkg/a.py", ["pkg/sub/__init__.py", "pkg/sub/c.py"]),
         ("from ..a import f", "pkg/sub/c.py", ["pkg/a.py"]),
@@ -51,6 +55,32 @@ TREE = frozenset(
 )
 def test_imports_lead_to_files(source: str, path: str, expected: list[str]) -> None:
     assert expected == imported_paths(source.encode(), path, TREE)
+
+
+RUNS = b'import c\nif __name__ == "__main__":\n    c.train()'
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        b"import " + b"a" * 200_000,
+        b"from a import (\n" * 30_000,
+        b"from" + b" " * 200_000 + b"x",
+        b"from " + b"." * 200_000,
+        b"from hydra import " * 30_000,
+        b'"--a",' * 40_000,
+    ],
+    ids=lambda source: source[:16].decode().strip(),
+)
+def test_what_a_hostile_file_repeats_takes_no_longer_than_other_text(source: bytes) -> None:
+    """Each of these took minutes or more: time went with the square of the length."""
+    paths = ["a.py", "b.py", "c.py"]
+    start = time.process_time()
+    imported_paths(source, "a.py", paths)
+    reach = Reach(paths, {"a.py": source, "b.py": RUNS, "c.py": b"x = 1"}.get, imported_modules, lambda *_: None)
+    assert not reach.is_linked("a.py")
+    assert not Settings(paths, {"a.py": source}.get).is_left_off("b")
+    assert time.process_time() - start < 10
 
 
 @pytest.mark.parametrize(
