@@ -16,6 +16,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from bot.errors import Unavailable
 from bot.github.errors import Forbidden, NotFound, Refused
 from bot.github.retry import Api
 from bot.store import BLOB_MAX_BYTES, BLOB_TTL, TREE_TTL, Client, Keys
@@ -29,6 +30,8 @@ _TARBALL_FROM = 300
 """Missing blobs from which one tarball is cheaper than batches."""
 _TARBALL_FROM_SINGLE = 12
 """Blobs that no batch gave (large, or not UTF-8) from which a tarball is cheaper than one request for each."""
+MAX_SINGLE = 600
+"""Blobs that one reading asks for one by one; more of them would use up the installation's requests of an hour."""
 _TARBALL_MAX_BYTES = 200 * 1024 * 1024
 MAX_FILE_BYTES = 5 * 1024 * 1024
 
@@ -98,7 +101,10 @@ class Contents:
         self._keep(blobs)
 
     def blobs(self, entries: Iterable[Entry], commit: str) -> dict[str, bytes]:
-        """The bytes of each entry by blob id; what is too large or gone is left out. `commit` holds them (tarball)."""
+        """The bytes of each entry by blob id; what is too large or gone is left out. `commit` holds them (tarball).
+
+        Raises `Unavailable` where neither batches nor a tarball gave them and too many are left to ask for singly.
+        """
         wanted = {entry.sha: entry for entry in entries if entry.size <= MAX_FILE_BYTES}
         found = self._cached(wanted)
         missing = [entry for sha, entry in wanted.items() if sha not in found]
@@ -110,9 +116,10 @@ class Contents:
         rest = {entry.sha for entry in missing} - found.keys()
         if len(rest) >= _TARBALL_FROM_SINGLE and not has_asked_for_all:
             found |= self._keep(self._tarball(commit, rest))
-        return found | self._keep(
-            {sha: content for sha in sorted(rest - found.keys()) if (content := self._one(sha)) is not None}
-        )
+        singly = sorted(rest - found.keys())
+        if len(singly) > MAX_SINGLE:
+            raise Unavailable(f"GitHub gives {len(singly)} files neither in batches nor as an archive")
+        return found | self._keep({sha: content for sha in singly if (content := self._one(sha)) is not None})
 
     def files_at(self, commit: str, paths: Collection[str]) -> dict[str, bytes]:
         """A few small files of a commit by path, in one query; those that are there."""
