@@ -16,6 +16,10 @@ from analyzer.findings import Confidence
 from bot.isolate.child import Announcing, answers, confine, requests
 from bot.isolate.snapshot import Snapshot
 
+MAX_TEXT_BYTES = 32 * 2**20
+"""Of a file that is no Python: settings and entry points stand in far smaller ones, and data may be of any size."""
+_PYTHON = (".py", ".ipynb")
+
 
 class ListedFiles:
     """The listed files of a folder. `texts` stand in for what is on disk: edits that are not written yet."""
@@ -30,13 +34,14 @@ class ListedFiles:
         return self._paths
 
     def read(self, path: str) -> bytes | None:
-        """The bytes of one file; None where it is not listed or cannot be read."""
+        """The bytes of one file; None where it is not listed, is too large or cannot be read."""
         if path in self._texts:
             return self._texts[path]
         if path not in self._paths:
             return None
+        place = self._root / path
         try:
-            return (self._root / path).read_bytes()
+            return place.read_bytes() if path.endswith(_PYTHON) or place.stat().st_size <= MAX_TEXT_BYTES else None
         except OSError:
             return None
 

@@ -12,7 +12,7 @@ import pytest
 from analyzer.api import Options, analyze
 from analyzer.errors import PreflightError
 from analyzer.findings import Report
-from bot.isolate import parent, pool
+from bot.isolate import analysis, parent, pool
 from bot.isolate.analysis import ListedFiles
 from bot.isolate.parent import Child, Overdue
 from bot.isolate.pool import Job, Limits, analyze_in_children
@@ -200,3 +200,11 @@ def test_a_child_sees_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         analyze_in_children(job(tmp_path, {"a.py": BUGGY}), 1)
     assert "secret" not in dump.read_text()
     assert dump.read_text().endswith("'/')")
+
+
+def test_data_of_any_size_are_not_read_for_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(analysis, "MAX_TEXT_BYTES", 10)
+    for name in ("data.json", "small.json", "main.py"):
+        (tmp_path / name).write_bytes(b"#" * (9 if name == "small.json" else 11))
+    files = ListedFiles(tmp_path, ["data.json", "small.json", "main.py"], {})
+    assert [files.read(path) is None for path in ("data.json", "small.json", "main.py")] == [True, False, False]
