@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from analyzer.engine import measures, outputs, shapes
-from analyzer.engine.machine import CONTAINERS, Args, unseen
+from analyzer.engine.machine import CONTAINERS, MAYBE, SEVERAL, Args, unseen
 from analyzer.engine.optim_events import GradientRead
 from analyzer.engine.state import State
 from analyzer.engine.trace import start
@@ -38,6 +38,7 @@ from analyzer.knowledge.homes import public_name
 from analyzer.records import replace
 from analyzer.syntax import ir
 
+_SEQUENTIAL = "torch.nn.Sequential"
 _BUILTINS = frozenset(
     [
         "print", "len", "range", "enumerate", "zip", "sum", "min", "max", "float", "int", "str", "bool",
@@ -211,6 +212,10 @@ class Lookups(Uses):
     def subscript(self, expr: ir.Subscript, state: State) -> Value:
         receiver = self.evaluate(expr.value, state)
         index = self.evaluate(expr.index, state)
+        if isinstance(expr.index, ir.Slice) and isinstance(receiver, Ref):
+            layers = self.layers_between(receiver, expr.index, state)
+            if layers is not None:
+                return self.call(External(_SEQUENTIAL), Args(layers), expr.at, state)
         if type(receiver) is not Union:
             value = self.item_of(receiver, index, expr.at, state)
         else:
@@ -296,8 +301,41 @@ class Lookups(Uses):
         if isinstance(index, Scalar) and index.kind == "slice" and obj.kind in CONTAINERS:
             return ref
         if obj.kind == "Module":
-            return ref
+            return self.layer_at(ref, index) or ref
         return self.element(ref, at, state)
+
+    def layer_at(self, ref: Ref, index: Value) -> Value | None:
+        """The layer of a ``Sequential`` under a number, if those that it counts are known: ``net[0]``."""
+        layers = self.numbered_layers(ref)
+        if (
+            not isinstance(index, Const)
+            or type(index.value) is not int
+            or not -len(layers) <= index.value < len(layers)
+        ):
+            return None
+        passed = layers[: index.value + 1] if index.value >= 0 else layers[index.value :]
+        layer = layers[index.value]
+        return layer if None not in passed and isinstance(layer, Ref) else None
+
+    def layers_between(self, ref: Ref, piece: ir.Slice, state: State) -> tuple[Value, ...] | None:
+        """The layers of a ``Sequential`` in a piece whose ends are written down: ``net[:-1]``."""
+        ends: list[int | None] = []
+        for end in (piece.lower, piece.upper, piece.step):
+            value = self.evaluate(end, state) if end is not None else const(None)
+            number = value.value if isinstance(value, Const) else ""
+            if number is not None and type(number) is not int:
+                return None
+            ends.append(number)
+        layers = self.numbered_layers(ref) if ends[-1] != 0 else ()
+        found = tuple(layer for layer in layers[slice(*ends)] if layer is not None)
+        return found if found and None not in layers and len(found) < len(layers) else None
+
+    def numbered_layers(self, ref: Ref) -> tuple[Value | None, ...]:
+        """The layers of a ``Sequential`` in order; None stands for one or more of which it is not known how many."""
+        obj = self.obj(ref)
+        if obj.name != _SEQUENTIAL or obj.cls is not None:
+            return ()
+        return tuple(None if name[:1] in {SEVERAL, MAYBE} else layer for name, layer in obj.arguments)
 
     def in_order(self, value: Value, state: State) -> tuple[Value, ...] | None:
         """The items of a tuple or list in order; None where they are not all known."""

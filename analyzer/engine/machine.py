@@ -33,6 +33,8 @@ FILES_BUDGET = 10_000
 ASKED_FOR = frozenset({"eval", "weights"})
 """The ways to be made of which somebody asks whether anything was made so."""
 CONTAINERS = ("list", "dict", "set", "deque", "Data")
+SEVERAL, MAYBE = "*", "…"
+"""How the names of layers of a ``Sequential`` begin that stand for some number of layers, or may not be there."""
 LAST = "is last"
 """The field of a list for what it holds last."""
 MAX_ITEMS = 1_000

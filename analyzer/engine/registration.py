@@ -128,7 +128,8 @@ def _put_elsewhere(machine: Calls, ref: Ref, own: frozenset[ObjectId], state: St
 
 
 def _is_hidden_on_purpose(cls: Class, name: str) -> bool:
-    """``self.teacher = [teacher]``, read as ``self.teacher[0]``: nobody writes a list of one for another reason."""
+    """``self.teacher = [teacher]``, read as ``self.teacher[0]`` or unpacked: nobody writes a list of one for another
+    reason."""
     values = [node.value for node in _assignments(cls, name)]
     if not values or not all(isinstance(value, ir.Display) and len(value.items) == 1 for value in values):
         return False
@@ -138,7 +139,11 @@ def _is_hidden_on_purpose(cls: Class, name: str) -> bool:
         for node in nodes
         if isinstance(node, ir.Subscript) and isinstance(node.index, ir.Constant) and node.index.value == 0
     }
-    fine |= {id(target) for node in nodes if isinstance(node, ir.Assign) for target in node.targets}
+    for node in nodes:
+        if isinstance(node, ir.Assign):
+            fine |= {id(target) for target in node.targets}
+            if any(isinstance(to, ir.Display) and len(to.items) == 1 for to in node.targets):
+                fine.add(id(node.value))  # ``teacher, = self.teacher``
     return all(id(read) in fine for read in _reads(cls, name))
 
 

@@ -12,7 +12,7 @@ from analyzer.engine.devices import MOVES, located, moved_to
 from analyzer.engine.effects import Effects
 from analyzer.engine.events import Escape, Loss
 from analyzer.engine.graphs import combine, roots_of
-from analyzer.engine.machine import CONTAINERS, LAST, Args
+from analyzer.engine.machine import CONTAINERS, LAST, SEVERAL, Args
 from analyzer.engine.optim_events import OptimizerMade
 from analyzer.engine.state import GRAD_OFF, TRUE, State
 from analyzer.engine.trace import Gap, start
@@ -234,14 +234,17 @@ class Rows(Effects):
             layers = [unseen_layers] if items is None else [
                 item.items[-1] if isinstance(item, Tuple) and item.items else item for item in items
             ]  # fmt: skip
+        several = [isinstance(layer, Unknown) and len(layers) == 1 for layer in layers]
         for position, value in reversed(args.unpacked):
             layer = union(self.element(case, 0, state) for case in value.cases)
             is_known = all(isinstance(case, Ref) and self.obj(case).kind == "Module" for case in layer.cases)
             layers.insert(position, layer if is_known else unseen_layers)
+            several.insert(position, True)
             last = self.last_of(value, state)
             if last is not None:
                 layers.insert(position + 1, last)
-        return tuple((str(index), value) for index, value in enumerate(layers))
+                several.insert(position + 1, False)
+        return tuple((f"{SEVERAL if several[index] else ''}{index}", value) for index, value in enumerate(layers))
 
     def last_of(self, value: Value, state: State) -> Value | None:
         """The layer that stands last in a list, if that is known and no code that was not read has the list."""

@@ -120,6 +120,13 @@ def _named(value: ir.Expr) -> Iterator[str]:
     return (part.id for part in walk((value,), False) if isinstance(part, ir.Name))
 
 
+def is_made_anew(program: Program, forward: Forward, nest: tuple[Loop, ...]) -> bool:
+    """Whether what runs is one layer of the library that is made for each batch again: a filter whose weights are set
+    by hand, and no model. Its graph holds its input, which lives anyway."""
+    obj = program.objects[forward.module] if forward.module is not None else None
+    return obj is not None and obj.cls is None and obj.name.startswith("torch.nn.") and 0 < len(nest) <= len(obj.loops)
+
+
 def is_one_layer(program: Program, forward: Forward, nest: tuple[Loop, ...]) -> bool:
     """Whether the model is one layer with weights, in a tree of several files (a file alone may sketch a larger one):
     a linear probe on features. Its graph holds its input, which lives anyway."""

@@ -25,7 +25,15 @@ from analyzer.rules.entered import (
     is_tree_for_old_torch,
     is_volatile,
 )
-from analyzer.rules.few_passes import breaks_off, is_detached, is_handful, is_looked_at, is_on_call, is_one_layer
+from analyzer.rules.few_passes import (
+    breaks_off,
+    is_detached,
+    is_handful,
+    is_looked_at,
+    is_made_anew,
+    is_on_call,
+    is_one_layer,
+)
 from analyzer.syntax import ir
 from analyzer.syntax.remembered import remembered
 from analyzer.syntax.scope import dotted, of_type, target_names, walk
@@ -66,15 +74,16 @@ class EvalWithoutNoGrad(Rule):
 
     ## When it stays quiet
     Under ``no_grad`` or ``inference_mode`` in any form (decorator, context, bare statement, of the project's own, in
-    the caller), when the parameters are frozen, when random numbers go through (a shape, a timing), and when a backward
-    pass uses the graph or may use it: adversarial examples, saliency, fine-tuning with frozen statistics, losses that
-    are returned or handed to code that was not read. One pass in no loop (a prediction for one input) is a note: its
-    graph lives as long as its result. So is a loop in a function that nothing in a tree of several files names, one in
-    which an agent acts (``state, reward, done, _ = env.step(action)``), one that detaches the output where it is made,
-    one that counts to a handful of samples or leaves off after a handful of batches, one over the items of one batch or
-    of a list that is no data, one that asks somebody for its input or shows it frame by frame, one of a single linear
-    layer in a larger tree (a probe on features), one in a notebook, whose cells are run by hand and looked at, and one
-    of a model that a configuration names, where a network of the tree computes gradients itself.
+    the caller), when the parameters are frozen, when random numbers go through (a shape, a timing), of a layer that
+    is made for each batch again (a filter), and when a backward pass uses the graph or may use it: adversarial
+    examples, saliency, fine-tuning with frozen statistics, losses that are returned or handed to code that was not
+    read. One pass in no loop (a prediction for one input) is a note: its graph lives as long as its result. So is a
+    loop in a function that nothing in a tree of several files names, one in which an agent acts (``state, reward,
+    done, _ = env.step(action)``), one that detaches the output where it is made, one that counts to a handful of
+    samples or leaves off after a handful of batches, one over the items of one batch or of a list that is no data,
+    one that asks somebody for its input or shows it frame by frame, one of a single linear layer in a larger tree (a
+    probe on features), one in a notebook, whose cells are run by hand and looked at, and one of a model that a
+    configuration names, where a network of the tree computes gradients itself.
 
     ## Fix safety
     ``@torch.no_grad()`` above the function that evaluates, where nothing in it trains and the file imports torch. It is
@@ -143,6 +152,8 @@ def _cases(program: Program) -> Iterator[_Case]:
         if forward.is_frozen == "yes" and not forward.inputs:
             continue
         nest = _over_batches(program, forward)
+        if is_made_anew(program, forward, nest):
+            continue
         if nest and nest_key(nest) in trained:
             if forward.module not in updated:
                 continue

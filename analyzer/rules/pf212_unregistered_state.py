@@ -54,14 +54,15 @@ class UnregisteredState(Rule):
     ```
 
     ## When it stays quiet
-    When the same layers are registered as well (``nn.Sequential(*self.layers)``, ``add_module``, ``setattr``), also by
-    another method or in another module; for a list of one that is read as ``self.teacher[0]``; when the class hands
-    them out itself (its own ``parameters()``); for layers without weights; for modules that the instance was given and
-    may hide on purpose (a teacher in a list); for tensors that are moved where they are used, indices, single numbers,
-    and tensors made on a device; when nothing reads the attribute. A plain tensor is a note: a model that never leaves
-    the CPU works with it; so are one that requires gradients and is handed to an optimizer of its own, a parameter that
-    moves to a device of which only the name is known, and what some code moves, switches or asks for its parameters by
-    hand: it may hand them to an optimizer as well.
+    When the same layers are registered as well (``nn.Sequential(*self.layers)``, ``add_module``, ``setattr``), also
+    by another method or in another module; for a list of one that is read as ``self.teacher[0]`` or unpacked; when
+    the class hands them out itself (its own ``parameters()``); for layers without weights; for modules that the
+    instance was given and may hide on purpose (a teacher in a list); for tensors that are moved where they are used,
+    indices, single numbers, and tensors made on a device; when nothing reads the attribute. A plain tensor is a note:
+    a model that never leaves the CPU works with it; so are one that requires gradients and is handed to an optimizer
+    of its own, a parameter that moves to a device of which only the name is known, and what some code moves, switches
+    or asks for its parameters by hand: it may hand them to an optimizer as well; and so is a tuple that is called,
+    which a comma too much has made.
 
     ## Fix safety
     Unsafe: registered layers are trained, moved and saved, which is the point; old checkpoints lack them.
@@ -82,7 +83,10 @@ class UnregisteredState(Rule):
                 because=[hidden.value, start(hidden.used, "used here")],
                 gaps=_gaps(program, hidden),
                 severity=Severity.NOTE
-                if hidden.what == "buffer" or _may_be_there(program, hidden) or _is_trained_apart(program, hidden)
+                if hidden.what == "buffer"
+                or _may_be_there(program, hidden)
+                or _is_trained_apart(program, hidden)
+                or _is_called(program, hidden)
                 else None,
                 fix=_fix(hidden),
             )
@@ -91,6 +95,14 @@ class UnregisteredState(Rule):
 def _may_be_there(program: Program, hidden: Unregistered) -> bool:
     """Whether a parameter is moved to a device that a variable names: where it is made there, nothing is lost."""
     return hidden.what == "parameter" and bool(_TO_VARIABLE.search(program.sources.text(hidden.site)))
+
+
+def _is_called(program: Program, hidden: Unregistered) -> bool:
+    """Whether the container itself is called (``self.up = nn.Conv2d(3, 3, 1),``): a comma is wrong, in a branch
+    that has never run."""
+    cls = program.objects[hidden.owner].cls if hidden.container == "tuple" else None
+    parts = walk((cls.node,), True) if cls is not None else ()
+    return any(isinstance(part, ir.Call) and dotted(part.callee) == f"self.{hidden.name}" for part in parts)
 
 
 def _is_trained_apart(program: Program, hidden: Unregistered) -> bool:

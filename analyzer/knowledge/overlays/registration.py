@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from analyzer.engine.calls import Calls
 from analyzer.engine.events import Clear
-from analyzer.engine.machine import Args, unseen
+from analyzer.engine.machine import MAYBE, Args, unseen
 from analyzer.engine.state import State
 from analyzer.engine.values import Const, Method, Parameter, Ref, Stream, Tensor, Value, const
 
@@ -35,9 +35,20 @@ def _append(machine: Calls, ref: Ref, name: Value, value: Value, at: int) -> Non
     """A layer more in a ``Sequential``; one that may be there, or be one of many, is a layer that is not known."""
     obj = machine.obj(ref)
     is_sure = isinstance(name, Const) and not machine.guards and len(machine.loops) == len(obj.loops)
-    key = f"{name.value}" if isinstance(name, Const) and is_sure else "…"
+    key = f"{name.value}" if isinstance(name, Const) and is_sure else MAYBE
     layer = value if is_sure else unseen("a layer that may be added", machine.site(at))
     obj.arguments = (*((known, held) for known, held in obj.arguments if known != key), (key, layer))
+
+
+def append(machine: Calls, ref: Ref, args: Args, at: int, state: State) -> Value:
+    """``layers.append(nn.Sigmoid())`` of a ``Sequential``, which it gives back."""
+    layer = args.at(0, "module")
+    if machine.obj(ref).name != "torch.nn.Sequential" or layer is None:
+        return machine.method_unseen(Method(ref, "append"), ref, args, at, state)
+    name = const(f"at {at}")  # what stands there is added once
+    _hold(ref, name, layer, state)
+    _append(machine, ref, name, layer, at)
+    return ref
 
 
 def register_buffer(machine: Calls, ref: Ref, args: Args, at: int, state: State) -> Value:
@@ -67,6 +78,7 @@ def children(machine: Calls, ref: Ref, args: Args, at: int, state: State) -> Val
 FUNCTIONS = {"builtins.setattr": set_attribute}
 METHODS = {
     ("Module", "add_module"): register,
+    ("Module", "append"): append,
     ("Module", "register_module"): register,
     ("Module", "register_parameter"): register,
     ("Module", "register_buffer"): register_buffer,
