@@ -41,8 +41,9 @@ UNREAD = CORPUS / "unread.json"
 PEER = CORPUS / "peer.json"
 """How many errors and warnings torch-preflight 0.5 finds in the files of the first round of `INDEPENDENT`, run as it
 comes."""
-INDEPENDENT = (88, 90, 91, 92, 93, 94)
+INDEPENDENT = (88, 90, 91, 92, 93, 94, 95, 96, 97)
 """The rounds that were read by who did not repair, each with the repairs that those before it taught."""
+NUM_LATEST = 4
 VERDICTS = ("defect", "intentional", "limitation", "unresolved")
 _GATED = ("error", "warning")
 
@@ -187,7 +188,7 @@ def page(known: Sequence[Label]) -> str:
     gated = [item for item in ours if item.severity in _GATED]
     fresh, base = [item for item in gated if item.round], [item for item in gated if not item.round]
     unread = json.loads(UNREAD.read_text("utf-8"))
-    before, latest = ([item for item in fresh if item.round == turn] for turn in INDEPENDENT[-2:])
+    latest = {turn: [item for item in fresh if item.round == turn] for turn in INDEPENDENT[-1 : -NUM_LATEST - 1 : -1]}
     lines = [
         "# Findings on public repositories",
         "",
@@ -204,13 +205,12 @@ def page(known: Sequence[Label]) -> str:
         f"{len(INDEPENDENT)} rounds (see *First sight*), and read by two readers when nobody had seen them. Then the",
         "rules were repaired with what was said there, so what is left by now flatters them: it says what was learnt.",
         "A round's first sight is what a repository that we have not seen may expect: it was read before anything was",
-        "repaired with it. The last one, small, came after likely findings of eight rules had become notes",
-        "([decision 9](decisions/0009-notes-where-likely.md)).",
+        "repaired with it. Those from 94 on came after likely findings of eight rules had become notes",
+        "([decision 9](decisions/0009-notes-where-likely.md)), each with the repairs that those before it had taught.",
         "",
         "| errors and warnings | findings | confirmed | share |",
         "| --- | ---: | ---: | ---: |",
-        _line(f"**fresh round {INDEPENDENT[-1]}, on first sight, two readers**", latest),
-        _line(f"**fresh round {INDEPENDENT[-2]}, on first sight, two readers**", before),
+        *(_line(f"**fresh round {turn}, on first sight, two readers**", items) for turn, items in latest.items()),
         _line("all fresh rounds, on first sight, two readers", fresh),
         _line("fresh repositories, errors and warnings by now", _by_severity(fresh, *_GATED)),
         _line("first repositories, when they were read, two readers", base),

@@ -3,7 +3,8 @@
 ``PREFLIGHT_CORPUS`` names the folder of the files (else the installed packages), ``PREFLIGHT_BENCH_FILES`` how many,
 ``PREFLIGHT_TREE`` a whole tree for the last table, ``PREFLIGHT_PEER`` the command of torch-preflight
 (``torch-preflight check``), run on that tree (without one, on the files) as it comes or with
-``PREFLIGHT_PEER_OPTIONS`` (``--ignore TG008``).
+``PREFLIGHT_PEER_OPTIONS`` (``--ignore TG008``). ``PREFLIGHT_CHECKOUTS`` names a folder of checkouts that the engine was
+not made faster on: the training files of every fourth, each analysed with its own tree to follow imports in.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from analyzer.screen import may_matter
 MAX_FILES = 25
 """Keeps the benchmark below a minute; ``PREFLIGHT_BENCH_FILES`` raises it."""
 REPEATS = 1
+CHECKOUT_STRIDE = 4
 CASES_DIR = Path(__file__).resolve().parents[1] / "tests" / "cases"
 _TRAINS = re.compile(rb"\.backward\(|\bdef (?:forward|training_step)\(")
 
@@ -133,7 +135,42 @@ SHA-256 of the sorted SHA-256 of the files: `{hashes.hexdigest()[:16]}`.
 | bare `libcst.parse_module` | {parse:.2f} | 1 |
 | nesting measured (part of the analysis) | {nesting:.2f} | {nesting / parse:.2f} |
 | whole analysis, all rules, fixes tried | {full:.2f} | {full / parse:.2f} |
-{last}{whole_tree()}"""
+{last}{checkouts()}{whole_tree()}"""
+
+
+def checkouts() -> str:
+    """Training files of whole repositories, most of which import from each other and are run from several programs."""
+    folder = os.environ.get("PREFLIGHT_CHECKOUTS")
+    if folder is None:
+        return ""
+    trees: list[tuple[dict[str, bytes], dict[str, bytes]]] = []
+    for root in sorted(Path(folder).iterdir())[::CHECKOUT_STRIDE]:
+        whole = {
+            path.relative_to(root).as_posix(): path.read_bytes()
+            for path in sorted(root.rglob("*.py"))
+            if path.is_file()
+        }
+        trains = {
+            path: source
+            for path, source in whole.items()
+            if may_matter(source) and _TRAINS.search(source) and too_deep(source) is None
+        }
+        if trains:
+            trees.append((whole, trains))
+    num_files = sum(len(trains) for _, trains in trees)
+    hashes = sorted(hashlib.sha256(source).hexdigest() for _, trains in trees for source in trains.values())
+    digest = hashlib.sha256("".join(hashes).encode()).hexdigest()[:16]
+    parse = best(lambda: parse_all({f"{at}/{path}": each[path] for at, (_, each) in enumerate(trees) for path in each}))
+    full = best(lambda: [pipeline.analyze(Corpus(whole), list(trains), Options()) for whole, trains in trees])
+    return f"""
+The same of {num_files} training files in {len(trees)} repositories that nothing was made faster on, each with its whole
+tree at hand (what their imports lead to is read and run too). SHA-256 as above: `{digest}`.
+
+| | processor seconds | relative to the parse |
+| --- | --- | --- |
+| bare `libcst.parse_module` | {parse:.2f} | 1 |
+| whole analysis, all rules, fixes tried | {full:.2f} | {full / parse:.2f} |
+"""
 
 
 def whole_tree() -> str:
