@@ -385,7 +385,7 @@ def test_a_notebook_is_checked_shown_by_its_cells_and_fixed(tmp_path: Path) -> N
     path.write_text(json.dumps({"nbformat": 4, "metadata": {}, "cells": cells}, indent=1))
     (tmp_path / "broken.ipynb").write_text("{")
     done = preflight("check", ".", cwd=tmp_path)
-    assert "train.ipynb:cell 2:14:9: warning PF101 graph-retention" in done.stdout
+    assert "train.ipynb:cell 2:14:9: note PF101 graph-retention" in done.stdout
     assert "   14 |         total += loss\n      |         ^^^^" in done.stdout
     assert "broken.ipynb: skipped: no notebook: broken JSON at 1:2" in done.stdout
     _, report = check(tmp_path, "train.ipynb")
