@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 
 from analyzer.engine.program import Program
 from analyzer.syntax import ir
-from analyzer.syntax.scope import target_names, walk
+from analyzer.syntax.scope import base_name, target_names, walk
 
 _DOES = frozenset([
     "parameters", "named_parameters", "to", "cuda", "cpu", "half", "state_dict", "load_state_dict", "train", "eval",
@@ -91,10 +91,4 @@ def _parts(node: ir.Expr) -> Iterator[object]:
 def _does(nodes: Iterable[object], names: set[str]) -> bool:
     """Whether one of these methods is called on what one of the names holds."""
     calls = (node.callee for node in nodes if isinstance(node, ir.Call) and isinstance(node.callee, ir.Attribute))
-    return any(callee.attr in _DOES and _base(callee.value) in names for callee in calls)
-
-
-def _base(node: ir.Expr) -> str:
-    while isinstance(node, (ir.Attribute, ir.Subscript)):
-        node = node.value
-    return node.id if isinstance(node, ir.Name) else ""
+    return any(callee.attr in _DOES and base_name(callee.value) in names for callee in calls)

@@ -13,7 +13,7 @@ from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
 from analyzer.syntax import ir
 from analyzer.syntax.remembered import remembered
-from analyzer.syntax.scope import dotted, of_type, target_names, walk
+from analyzer.syntax.scope import base_name, dotted, of_type, target_names, walk
 
 _WRITTEN_DOWN = re.compile(
     r"(torch\.)?(tensor|as_tensor|FloatTensor|LongTensor)\((?=.*\d)[\s\d.,eE+\-\[\]()]*(, *dtype=[\w.]+)?\)"
@@ -240,7 +240,7 @@ def _devices(statement: ir.For) -> frozenset[str]:
         call.args[0].value
         for call in calls
         if isinstance(call.callee, ir.Attribute) and call.callee.attr == "to" and call.args
-        if _base(call.callee.value) in items
+        if base_name(call.callee.value) in items
     ]
     made = [arg.value for call in calls for arg in call.args if arg.keyword == "device"]
     return frozenset(name for each in (*sent, *made) if (name := dotted(each)) is not None)
@@ -418,20 +418,14 @@ def _touches(node: object, name: str) -> bool:
         return name in target_names(node.target)
     if isinstance(node, (ir.Assign, ir.Augment)):
         targets = node.targets if isinstance(node, ir.Assign) else (node.target,)
-        return any(name in target_names(each) or _base(each) == name for each in targets)
+        return any(name in target_names(each) or base_name(each) == name for each in targets)
     if isinstance(node, ir.With):
         return any(target is not None and name in target_names(target) for _, target in node.items)
     if not isinstance(node, ir.Call):
         return False
     if isinstance(node.callee, ir.Attribute):
-        return node.callee.attr not in _ASKS and _base(node.callee.value) == name
+        return node.callee.attr not in _ASKS and base_name(node.callee.value) == name
     return isinstance(node.callee, ir.Name) and node.callee.id == name
-
-
-def _base(node: ir.Expr) -> str:
-    while isinstance(node, (ir.Attribute, ir.Subscript)):
-        node = node.value
-    return node.id if isinstance(node, ir.Name) else ""
 
 
 def _is_made_elsewhere(program: Program, transfer: Transfer) -> bool:

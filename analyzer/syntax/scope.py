@@ -361,3 +361,10 @@ def dotted(node: ir.Expr) -> str | None:
         inner = dotted(node.value)
         return f"{inner}.{node.attr}" if inner else None
     return None
+
+
+def base_name(node: ir.Expr) -> str:
+    """The variable that attributes and items are asked of: ``x`` of ``x.y[0]``."""
+    while isinstance(node, (ir.Attribute, ir.Subscript)):
+        node = node.value
+    return node.id if isinstance(node, ir.Name) else ""
