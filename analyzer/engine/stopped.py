@@ -19,7 +19,7 @@ from analyzer.syntax.scope import of_type, walk
 
 def why_stopped(program: Program, sites: Iterable[Site]) -> Trace | None:
     """The step of evidence that says so of what was seen at these places: of all of it."""
-    misfits = [event for event in program.of(Misfit) if _is_run(program, event) and not _is_tried(program, event.site)]
+    misfits = [event for event in program.of(Misfit) if is_run(program, event) and not _is_tried(program, event.site)]
     if not misfits:
         return None
     known = set(sites)
@@ -30,13 +30,13 @@ def why_stopped(program: Program, sites: Iterable[Site]) -> Trace | None:
     return None
 
 
-def _is_run(program: Program, event: Event) -> bool:
+def is_run(program: Program, event: Event) -> bool:
     """Whether the body of the file was seen to do it."""
     return not event.calls or event.calls[0] not in program.entries
 
 
 def _comes_after(program: Program, event: Event, misfit: Misfit) -> bool:
-    is_later = program.place(event) > program.place(misfit) and _is_run(program, event)
+    is_later = program.place(event) > program.place(misfit) and is_run(program, event)
     return is_later and all(guard in event.guards for guard in misfit.guards)
 
 

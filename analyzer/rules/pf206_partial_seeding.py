@@ -12,6 +12,7 @@ from analyzer.engine.optim_events import OptimizerMade
 from analyzer.engine.plots import is_only_plotted, is_only_shown
 from analyzer.engine.program import Program
 from analyzer.engine.randomness import STREAMS, Randomness, draws_of, is_right_before_order, randomness, seeds_of
+from analyzer.engine.stopped import is_run
 from analyzer.engine.trace import Gap, Site, Trace, start
 from analyzer.engine.words import spelled, words
 from analyzer.findings import Severity
@@ -239,7 +240,7 @@ class _Run:
         if self.entry is not None:
             return event.calls[:1] == (self.entry,)
         first = next(iter(self.program.modules), "")
-        return _is_main(self.program, event) or (
+        return is_run(self.program, event) or (
             event.calls[0].path == first and event.calls[0].at in _named(self.program, first)
         )
 
@@ -271,7 +272,7 @@ class _Run:
 def _runs(program: Program) -> Iterator[_Run]:
     """The start of the file, and the functions that seed."""
     yield _Run(program, None)
-    for entry in dict.fromkeys(event.calls[0] for event in program.of(Seeded) if not _is_main(program, event)):
+    for entry in dict.fromkeys(event.calls[0] for event in program.of(Seeded) if not is_run(program, event)):
         yield _Run(program, entry)
 
 
@@ -448,9 +449,7 @@ def _comes_after(program: Program, draw: Drawn, steps: list[Step]) -> bool:
     """Whether a draw follows the last step of the same run. What nobody was seen to call (a dataset's items) is
     interpreted last, and may come at any time."""
     beside = [
-        step
-        for step in steps
-        if draw.calls[:1] == step.calls[:1] or (_is_main(program, draw) and _is_main(program, step))
+        step for step in steps if draw.calls[:1] == step.calls[:1] or (is_run(program, draw) and is_run(program, step))
     ]
     return bool(beside) and all(step.order < draw.order for step in beside)
 
@@ -513,13 +512,8 @@ def _is_repeated(program: Program, step: Step) -> bool:
 
 def _trains_at_once(program: Program) -> list[Step]:
     """The steps of a script that trains when it is run."""
-    steps = [event for event in program.of(Step) if event.loops and _is_main(program, event)]
+    steps = [event for event in program.of(Step) if event.loops and is_run(program, event)]
     return steps if next(program.of(Backward), None) is not None else []
-
-
-def _is_main(program: Program, event: Event) -> bool:
-    """Whether the body of the file runs it."""
-    return not event.calls or event.calls[0] not in program.entries
 
 
 def _is_in_text(program: Program, site: Site) -> bool:
