@@ -103,7 +103,7 @@ def _translated(line: str) -> Line:
         return Line(f"{target}= get_ipython().run_line_magic(){_end_of(line)}", len(target), is_made=True)
     magic = _MAGIC.match(line) or _HELP.fullmatch(line)
     if magic:
-        told = f"  # {line.strip()}" if _RUN.match(line) else ""  # what is run is used: see `analyzer.reach`
+        told = f"  # {line.strip()}" if _RUN.match(line) else ""  # what is run is used: see `analyzer.leads`
         return Line(f"{magic['indent']}pass{told}{_end_of(line)}", len(magic["indent"]), is_made=True)
     return Line(line)
 

@@ -19,7 +19,7 @@ from analyzer.engine import program, sources
 from analyzer.engine.selection import _compares_test
 from analyzer.findings import Confidence, Report, Skipped
 from analyzer.fixes.verify import verify
-from analyzer.reach import outline
+from analyzer.outline import outline
 from analyzer.rules.pf302_missing_set_epoch import _AVERAGES
 from analyzer.rules.pf306_checkpoint_map_location import _SAVES_OPTIMIZER
 from analyzer.settings import Settings

@@ -9,8 +9,9 @@ import pytest
 
 from analyzer.api import analyze
 from analyzer.findings import Finding, Severity
+from analyzer.outline import outline
 from analyzer.project import Project
-from analyzer.reach import Reach, outline
+from analyzer.reach import Reach
 from tests.analyzer.test_project import Texts
 
 _NET = """
