@@ -16,7 +16,6 @@ from analyzer.fixes.edits import InsertAfter
 from analyzer.rules.base import DraftFix, Report, Rule
 from analyzer.rules.host_saves import are_saved_from_host
 from analyzer.rules.iteration import may_be_one_run
-from analyzer.rules.offered import is_offered
 from analyzer.rules.restoring import file_named, is_published, was_saved_here
 from analyzer.syntax import ir
 from analyzer.syntax.scope import dotted, walk
@@ -57,10 +56,8 @@ class CheckpointMapLocation(Rule):
     With any ``map_location``; for data that is no checkpoint; where the program uses one written-down device or needs a
     GPU whatever it asks, unless it resumes a run (a note); where the same run saved the file, or the files of the tree
     save only what was moved to the CPU; in a branch that asked for the device first. Weights that somebody else has
-    published are a possibility: nobody sees from which device they were saved. A warning only where every rank of a
-    wrapped model restores: what one process reads is mostly read where it was saved, and told as a note, as it is in a
-    process group without a wrapped model, or one that is wrapped only where an option says so that is off by default,
-    and where none of the files of a tree saves anything.
+    published are a possibility: nobody sees from which device they were saved. It is a note: what a program restores is
+    mostly read where it was saved, and where every rank of a job reads it, how many there are is not in the code.
 
     ## Fix safety
     Unsafe: ``map_location="cpu"`` is right for ``load_state_dict``, which copies to where the parameters are; a whole
@@ -70,6 +67,7 @@ class CheckpointMapLocation(Rule):
     code = "PF306"
     name = "checkpoint-map-location"
     severity = Severity.WARNING
+    is_note_when_likely = True
     since = "0.1"
 
     def check(self, program: Program, report: Report) -> None:
@@ -143,20 +141,8 @@ def _report(
         _message(isinstance(why, Distributed), len(together) - 1),
         because=[*([why.trace] if why is not None else []), read.trace, use.trace],
         gaps=[Gap.UNSEEN if is_foreign else Gap.CONVENTION],
-        severity=None if _is_sure(program, why, together) else Severity.NOTE,
         fix=DraftFix("Load to the CPU first", "unsafe", tuple(dict.fromkeys(fixes))) if fixes else None,
     )
-
-
-def _is_sure(program: Program, why: Distributed | DeviceChosen | None, pairs: list[tuple[Read, Restored]]) -> bool:
-    """Whether it costs something where the program runs: every rank reads on the way to a wrapped model. What is read
-    by one process is mostly read where it was saved: of 19 findings that it will fail elsewhere, two strict readers
-    confirmed 8."""
-    if not isinstance(why, Distributed) or (_is_foreign(program) and _resumes(program, pairs)):
-        return False
-    several = loading(program).distributed
-    wrapped = {e.calls[:1] for e in several if e.how != "group" and not is_offered(program, e)}
-    return any(read.calls[:1] in wrapped for read, _ in pairs)
 
 
 def _resumes(program: Program, pairs: list[tuple[Read, Restored]]) -> bool:
