@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bot.errors import Unavailable
-from bot.github.errors import Forbidden, NotFound, Refused
+from bot.github.errors import Forbidden, NotFound, Refused, TooSlow
 from bot.github.retry import Api
 from bot.store import BLOB_MAX_BYTES, BLOB_TTL, TREE_TTL, Client, Keys
 
@@ -112,7 +112,7 @@ class Contents:
         if has_asked_for_all:
             found |= self._keep(self._tarball(commit, {entry.sha for entry in missing}))
         for batch in _batches([entry for entry in missing if entry.sha not in found]):
-            found |= self._keep(self._batch(batch))
+            found |= self._in_parts(batch)
         rest = {entry.sha for entry in missing} - found.keys()
         if len(rest) >= _TARBALL_FROM_SINGLE and not has_asked_for_all:
             found |= self._keep(self._tarball(commit, rest))
@@ -161,6 +161,19 @@ class Contents:
                 pipe.set(self._keys.blob(self._repo_id, sha), content, ex=BLOB_TTL)
         pipe.execute()
         return genuine
+
+    def _in_parts(self, shas: Sequence[str]) -> dict[str, bytes]:
+        """Of one query; where GitHub does not get done with it, of two with half of it each. What they give is kept at
+        once, so that a later attempt asks for the rest alone. Where GitHub is down, the first blob that is asked for by
+        itself says so."""
+        try:
+            return self._keep(self._batch(shas))
+        except TooSlow:
+            if len(shas) == 1:
+                content = self._one(shas[0])
+                return {} if content is None else self._keep({shas[0]: content})
+        half = len(shas) // 2
+        return self._in_parts(shas[:half]) | self._in_parts(shas[half:])
 
     def _batch(self, shas: Sequence[str]) -> dict[str, bytes]:
         """One query. `text` is null for binary blobs and not exact for other encodings: those fail the hash."""

@@ -11,6 +11,8 @@ from bot.errors import InputError, PreflightError, Unavailable
 from bot.redact import redact
 
 _FIRST_BACKOFF = 60.0  # GitHub: without a header wait at least one minute
+_GAVE_UP = (502, 504)
+"""What GitHub answers after the 10 s that it gives a request; it may be down as well."""
 
 
 class Refused(PreflightError):
@@ -54,6 +56,10 @@ class GitHubDown(Unavailable):
     """No connection, a time-out, or 5xx. A write may have been done all the same: look before writing again."""
 
 
+class TooSlow(GitHubDown):
+    """GitHub gave up on this request, or we did: less asked for at once may be answered."""
+
+
 def message_of(body: str) -> str:
     """GitHub's message with the details of its ``errors`` list."""
     try:
@@ -95,6 +101,8 @@ def error_for(status: int, headers: Mapping[str, Any], body: str) -> PreflightEr
     wait = limit_wait(status, headers, message)
     if wait is not None:
         return RateLimited(f"GitHub limits this installation: {redact(message)[:200]}", wait)
+    if status in _GAVE_UP:
+        return TooSlow(f"GitHub answered {status}")
     if status >= 500:
         return GitHubDown(f"GitHub answered {status}")
     if status == 409:

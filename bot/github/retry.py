@@ -16,16 +16,20 @@ from urllib.parse import urljoin, urlsplit
 
 import requests
 from github import Auth, Github
+from requests.adapters import HTTPAdapter
 from urllib3.util.retry import Retry
 
-from bot.errors import Unavailable
-from bot.github.errors import BadCredentials, GitHubDown, RateLimited, Refused, error_for
+from bot.errors import PreflightError, Unavailable
+from bot.github.errors import BadCredentials, GitHubDown, RateLimited, Refused, TooSlow, error_for, message_of
 
 T = TypeVar("T")
 API_VERSION = "2022-11-28"
 _ACCEPT = {"Accept": "application/vnd.github+json"}
 _TIMEOUT = 20
+_DOWNLOAD_TIMEOUT = 60
 _WRITE_ATTEMPTS = 3
+_TIMED_OUT = ("something went wrong while executing", "timeout on", "we couldn't respond to your request in time")
+"""How GraphQL begins, with a status of 200, to speak of a query that took too long."""
 
 
 class WriteGate(Protocol):
@@ -61,25 +65,28 @@ class _NoGate:
 
 def github_client(auth: Auth.Auth, base_url: str, verify: bool | str = True) -> Github:
     """A PyGithub client without its own throttle (ours is across processes) and with retries for GET alone."""
-    retry = Retry(
-        total=3,
-        backoff_factor=0.3,
-        status_forcelist=[500, 502, 503, 504],
-        allowed_methods={"GET"},
-        raise_on_status=False,
-        respect_retry_after_header=False,
-    )
     return Github(
         auth=auth,
         base_url=base_url,
         api_version=API_VERSION,
         per_page=100,
         timeout=_TIMEOUT,
-        retry=retry,
+        retry=_retry(),
         verify=verify,
         seconds_between_requests=None,
         seconds_between_writes=None,
         lazy=True,
+    )
+
+
+def _retry() -> Retry:
+    return Retry(
+        total=3,
+        backoff_factor=0.3,
+        status_forcelist=[500, 502, 503, 504],
+        allowed_methods={"GET"},
+        raise_on_status=False,
+        respect_retry_after_header=False,
     )
 
 
@@ -143,33 +150,55 @@ class Api:
             if "RATE_LIMITED" in json.dumps(errors):
                 self._gate.pause(60)
                 raise RateLimited("GitHub limits GraphQL for this installation", 60)
+            if message_of(json.dumps(answer)).lstrip(": ").lower().startswith(_TIMED_OUT):
+                raise TooSlow("GitHub did not get done with a query")
             raise Refused(200, f"GraphQL: {json.dumps(errors)[:300]}")
         return data
 
     def download(self, path: str, most: int) -> bytes:
         """At most `most` bytes behind a redirect (a tarball). The credential does not follow it to another host."""
+        self._gate.before_read()
+        try:
+            return self._downloaded(self._auth(False), path, most)
+        except BadCredentials:
+            return self._downloaded(self._auth(True), path, most)
+
+    def _downloaded(self, token: Auth.Auth, path: str, most: int) -> bytes:
         url = self._base_url + path
-        token = self._auth(False)
         headers = {"Authorization": f"{token.token_type} {token.token}", "X-GitHub-Api-Version": API_VERSION}
         self.calls += 1
-        try:
-            with requests.Session() as session:
-                session.trust_env = False  # a .netrc would replace our credential
-                session.proxies = requests.utils.get_environ_proxies(url)
-                answer = session.get(url, headers=headers, timeout=60, verify=self._verify, stream=True)
+        with requests.Session() as session:
+            session.trust_env = False  # a .netrc would replace our credential
+            session.proxies = requests.utils.get_environ_proxies(url)
+            for scheme in ("http://", "https://"):
+                session.mount(scheme, HTTPAdapter(max_retries=_retry()))
+            try:
+                answer = session.get(url, headers=headers, timeout=_DOWNLOAD_TIMEOUT, verify=self._verify, stream=True)
+            except requests.RequestException as error:
+                raise self._unheard("GET", error) from None
+            first = (answer.history or [answer])[0]  # the API's; where it leads to counts for no budget
+            self._gate.heard("GET", first.status_code, _in_lower_case(first.headers))
+            try:
                 return self._received(answer, most)
-        except requests.RequestException as error:
-            raise GitHubDown(f"no answer from GitHub ({type(error).__name__})") from None
+            except requests.RequestException as error:
+                raise GitHubDown(f"GitHub's answer broke off ({type(error).__name__})") from None
 
     def _received(self, answer: requests.Response, most: int) -> bytes:
         if answer.status_code != 200:
-            raise error_for(answer.status_code, {k.lower(): v for k, v in answer.headers.items()}, answer.text)
+            raise self._refusal(answer.status_code, _in_lower_case(answer.headers), answer.text)
         content = bytearray()  # bytes would be copied with each part of a tarball
         for chunk in answer.iter_content(1 << 20):
             content += chunk
             if len(content) > most:
                 raise Refused(200, f"more than {most} bytes")
         return bytes(content)
+
+    def _refusal(self, status: int, headers: Mapping[str, Any], text: str) -> PreflightError:
+        """The exception of an answer; a limit that it tells of holds for every worker."""
+        error = error_for(status, headers, text)
+        if isinstance(error, RateLimited) and error.retry_after is not None:
+            self._gate.pause(error.retry_after)
+        return error
 
     def _call(
         self,
@@ -199,10 +228,7 @@ class Api:
         if status == 304 and etag:
             return Answer(status, headers, None)
         if not 200 <= status < 300:
-            error = error_for(status, headers, text)
-            if isinstance(error, RateLimited) and error.retry_after is not None:
-                self._gate.pause(error.retry_after)
-            raise error
+            raise self._refusal(status, headers, text)
         try:
             return Answer(status, headers, json.loads(text) if text else None)
         except ValueError:
@@ -221,15 +247,23 @@ class Api:
                 input=dict(body) if body is not None else None,
             )
         except requests.RequestException as error:
-            self._gate.heard(verb, 0, {})
-            raise GitHubDown(f"no answer from GitHub ({type(error).__name__})") from None
+            raise self._unheard(verb, error) from None
         self._gate.heard(verb, int(status), answer_headers)
         return int(status), dict(answer_headers), str(text)
+
+    def _unheard(self, verb: str, error: requests.RequestException) -> GitHubDown:
+        self._gate.heard(verb, 0, {})
+        kind = TooSlow if isinstance(error, requests.ReadTimeout) else GitHubDown
+        return kind(f"no answer from GitHub ({type(error).__name__})")
 
     def _requester(self) -> Any:
         if self._client is None:
             self._client = github_client(self._auth(False), self._base_url, self._verify)
         return self._client.requester
+
+
+def _in_lower_case(headers: Mapping[str, str]) -> dict[str, str]:
+    return {name.lower(): value for name, value in headers.items()}
 
 
 def look_then_write(

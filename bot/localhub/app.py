@@ -133,7 +133,7 @@ def _guarded(service: Service, endpoint: str, view: Callable[..., Any]) -> Calla
 
     def call(**arguments: Any) -> Response:
         body = request.get_data()
-        fault = service.faults.take(request.method, request.path)
+        fault = service.faults.take(request.method, request.path, len(body))
         if fault is not None and fault.kind == "delay":
             time.sleep(fault.seconds)
         if fault is not None and not fault.perform:

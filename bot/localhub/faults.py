@@ -13,7 +13,8 @@ Kind = Literal["status", "lose", "delay", "late", "call"]
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Fault:
-    """`path` is a regular expression searched in the API path (without its prefix). `skip` lets that many through.
+    """`path` is a regular expression searched in the API path (without its prefix). `skip` lets that many through,
+    `min_bytes` requests with a smaller body: a query that asks for too much at once.
 
     ``status``: answer `status` (when `perform`, only after doing what was asked); ``lose``: do it, then close the
     connection without an answer; ``delay``: wait `seconds` first; ``late``: do it, then wait `seconds` before the
@@ -26,6 +27,7 @@ class Fault:
     path: str = ""
     count: int = 1
     skip: int = 0
+    min_bytes: int = 0
     status: int = 502
     perform: bool = False
     seconds: float = 0.0
@@ -34,9 +36,10 @@ class Fault:
     action: Callable[[int], object] | None = None
     hits: int = 0
 
-    def matches(self, method: str, path: str) -> bool:
+    def matches(self, method: str, path: str, num_bytes: int) -> bool:
         """Whether it concerns a request."""
-        return (not self.method or method == self.method.upper()) and re.search(self.path, path) is not None
+        is_meant = (not self.method or method == self.method.upper()) and num_bytes >= self.min_bytes
+        return is_meant and re.search(self.path, path) is not None
 
 
 class Faults:
@@ -64,11 +67,11 @@ class Faults:
         with self._lock:
             self._waiting.clear()
 
-    def take(self, method: str, path: str) -> Fault | None:
+    def take(self, method: str, path: str, num_bytes: int) -> Fault | None:
         """The fault that hits this request; it is used up by `count` of them."""
         with self._lock:
             for fault in self._waiting:
-                if not fault.matches(method, path):
+                if not fault.matches(method, path, num_bytes):
                     continue
                 if fault.skip > 0:
                     fault.skip -= 1
