@@ -83,6 +83,22 @@ def is_over_models(program: Program, carrier: Tensor | Unknown, loops: tuple[Loo
     )
 
 
+def is_over_optimizers(program: Program, store: Store, loops: tuple[Loop, ...]) -> bool:
+    """Whether the loops go over the optimizers that step in them: ``for name, each in self.optimizers.items():
+    each["optimizer"].step()``. That is one step of training, and as many losses as it has optimizers."""
+    steps = program.within(Step, store.loops)
+    return bool(steps) and all(
+        any(_drawn_names(program, loop) & _stepped_by(program, step.site) for step in steps) for loop in loops
+    )
+
+
+def _stepped_by(program: Program, site: Site) -> set[str]:
+    """The names that say which optimizer a call steps: ``each["optimizer"].step()``, ``scaler.step(each)``."""
+    call = words(program).node(site)
+    given = [arg.value for arg in call.args[:1]] if isinstance(call, ir.Call) else []
+    return _chosen_by(program, site).union(*(_indices(value) for value in given))
+
+
 def _chosen_by(program: Program, site: Site) -> set[str]:
     """The names that say which model a call is of: ``model`` of ``model.encode(x)``, ``i`` of ``self.models[i](x)``,
     also where a name was given to it before."""
