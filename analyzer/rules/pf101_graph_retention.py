@@ -24,7 +24,6 @@ from analyzer.rules.short_stores import (
     is_metric,
     is_other_item,
     is_over_models,
-    is_over_optimizers,
     is_overwritten,
     is_short,
     is_sorted,
@@ -67,9 +66,9 @@ class GraphRetention(Rule):
     ## When it stays quiet
     When a later backward pass goes through what was kept or through another output of the same forward pass, when the
     container is filled and emptied within one forward pass, one iteration or one rollout, when it gets one item of each
-    network (``self.critics[agent]``) or optimizer, when the next iteration puts another item in its place, when no graph is
-    recorded, for numbers, sizes, metrics and detached tensors, and for what a class of the file holds that computes
-    gradients itself.
+    network (``self.critics[agent]``) or optimizer, when the next iteration puts another item in its place, when no
+    graph is recorded, for numbers, sizes, metrics and detached tensors, and for what a class of the file holds that
+    computes gradients itself.
 
     An error is what was seen whole: a network runs over data or between training steps, and no backward pass frees it.
     Where a convention bridges a gap (an argument gives batches, a criterion is one) it is a warning. It is a note where
@@ -106,11 +105,9 @@ class GraphRetention(Rule):
                 or _is_listed(program, store, loops)
             ):
                 continue
-            if is_overwritten(program, store, loops) or is_over_models(program, carrier, loops):
+            if is_overwritten(program, store, loops) or is_over_models(program, store, carrier, loops):
                 continue
-            if is_over_optimizers(program, store, loops) or is_volatile(program, store.site):
-                continue
-            if is_metric(program, carrier):
+            if is_volatile(program, store.site) or is_metric(program, carrier):
                 continue
             freed = _freed_by(program, store, carrier, loops)
             if freed is None and _is_wanted(program, store, carrier, loops, needed):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from analyzer.engine.events import Backward, Clear, Forward, Loss, Step
@@ -19,6 +20,9 @@ from analyzer.rules.entered import is_volatile
 from analyzer.rules.siamese import pairs
 from analyzer.syntax import ir
 from analyzer.syntax.scope import dotted, of_type, walk
+
+_DISTANCES = re.compile(r"pow|square|abs|norm|mse|l1|l2|huber|loss|crit|objective|error", re.IGNORECASE)
+"""Calls that make small what they are given, whatever its sign."""
 
 
 class MissingDetach(Rule):
@@ -45,8 +49,9 @@ class MissingDetach(Rule):
 
     ## When it stays quiet
     When the gradients are applied (encoder and decoder with an optimizer each, joint losses), for networks whose
-    parameters need none, for a fixed network that a trained one feeds (perceptual losses), where an optimizer comes
-    from code that was not read, and for averages of a function that switches ``requires_grad`` itself.
+    parameters need none, for a fixed network that a trained one feeds (perceptual losses), for a difference that
+    nothing squares or takes the absolute value of (dual objectives), where an optimizer comes from code that was not
+    read, and for averages of a function that switches ``requires_grad`` itself.
 
     ## Fix safety
     ``.detach()`` on a bootstrap target is unsafe: it changes what is learnt. Elsewhere there is no automatic fix:
@@ -203,7 +208,8 @@ def _check_targets(
     program: Program, report: Report, backwards: list[Backward], forwards: dict[object, list[Forward]]
 ) -> None:
     """A loss compares an output with a bootstrap target, and the backward pass runs through both."""
-    compared = [(event.target, event.output, event.function) for event in program.of(Bootstrapped)]
+    differences = (event for event in program.of(Bootstrapped) if _is_made_small(program, event))
+    compared = [(event.target, event.output, event.function) for event in differences]
     compared += [(*pair, event.function) for event in program.of(Loss) for pair in _compared(event)]
     for target, output, function in compared:
         own = target - output  # what else both are made of is no target
@@ -227,6 +233,24 @@ def _check_targets(
                 else Severity.NOTE,
                 fix=DraftFix("Detach the target", "unsafe", (InsertAfter(forward.site.at, ".detach()"),)),
             )
+
+
+def _is_made_small(program: Program, event: Bootstrapped) -> bool:
+    """Whether something on the way of a difference makes it small, whatever its sign: a square, an absolute value, a
+    loss. A dual objective (as DICE has) takes the difference itself, or its exponential, and means both gradients."""
+    ways = {program.function_around(site) for site in (event.site, *event.calls)}
+    if None in ways:
+        return True  # the body of a file
+    return any(_is_distance(part) for way in ways if way is not None for part in walk(way.body, True))
+
+
+def _is_distance(part: object) -> bool:
+    """``x ** 2``, ``x * x``, ``x.abs()``, ``F.smooth_l1_loss(x, y)``, ``self.criterion(x, y)``."""
+    if isinstance(part, ir.Operation) and part.right is not None:
+        return part.op == "**" or (part.op == "*" and dotted(part.left) == dotted(part.right) is not None)
+    callee = part.callee if isinstance(part, ir.Call) else None
+    name = callee.attr if isinstance(callee, ir.Attribute) else callee.id if isinstance(callee, ir.Name) else ""
+    return bool(_DISTANCES.search(name))
 
 
 def _is_detached_beside(program: Program, critic: Forward) -> bool:

@@ -67,9 +67,12 @@ def _gone_over(iterable: ir.Expr) -> set[str]:
     return {name for arg in iterable.args for name in _gone_over(arg.value)}
 
 
-def is_over_models(program: Program, carrier: Tensor | Unknown, loops: tuple[Loop, ...]) -> bool:
+def is_over_models(program: Program, store: Store, carrier: Tensor | Unknown, loops: tuple[Loop, ...]) -> bool:
     """Whether the loops go over the models that are called, an ensemble: as many outputs as there are models. Each may
-    be one item of a list, or what holds one: ``self.critics[agent](x)``, ``agent.update(x)``."""
+    be one item of a list, or what holds one: ``self.critics[agent](x)``, ``agent.update(x)``. Or over the optimizers
+    that step, in one step of training: as many losses as it has optimizers."""
+    if _is_over_optimizers(program, store, loops):
+        return True
     passes = [event for event in program.of(Forward) if event.root in carrier.roots]
     return bool(passes) and all(
         _drawn_names(program, loop)
@@ -83,9 +86,8 @@ def is_over_models(program: Program, carrier: Tensor | Unknown, loops: tuple[Loo
     )
 
 
-def is_over_optimizers(program: Program, store: Store, loops: tuple[Loop, ...]) -> bool:
-    """Whether the loops go over the optimizers that step in them: ``for name, each in self.optimizers.items():
-    each["optimizer"].step()``. That is one step of training, and as many losses as it has optimizers."""
+def _is_over_optimizers(program: Program, store: Store, loops: tuple[Loop, ...]) -> bool:
+    """``for each in self.optimizers: each.step()``."""
     steps = program.within(Step, store.loops)
     return bool(steps) and all(
         any(_drawn_names(program, loop) & _stepped_by(program, step.site) for step in steps) for loop in loops
