@@ -149,6 +149,27 @@ def is_offered(program: Program, event: Event) -> bool:
     return any(offers.is_off(guard) for guard in event.guards)
 
 
+def is_one_of_several(program: Program, event: Event) -> bool:
+    """Whether a name chooses what happens among several: ``if args.data == "ucf101": … elif args.data == "sky": …``.
+    Which of them a run takes, the text does not say."""
+    asked = [(guard, words(program).node(guard.site)) for guard in event.guards]
+    before = {_chosen_by(node) for guard, node in asked if not guard.taken}
+    for guard, node in asked:
+        name = _chosen_by(node)
+        then = node.orelse[0] if isinstance(node, ir.If) and len(node.orelse) == 1 else None
+        if guard.taken and name and (name in before or name == _chosen_by(then)):
+            return True
+    return False
+
+
+def _chosen_by(node: object) -> str:
+    """``args.data`` of ``if args.data == "ucf101":``."""
+    test = node.test if isinstance(node, ir.If) else None
+    if not isinstance(test, ir.Operation) or test.op != "==" or not isinstance(test.right, ir.Constant):
+        return ""
+    return (dotted(test.left) or "") if isinstance(test.right.value, str) else ""
+
+
 def by_default(program: Program, call: Site, keyword: str) -> object:
     """What a call is given under a keyword where the command line says nothing."""
     node = words(program).node(call)

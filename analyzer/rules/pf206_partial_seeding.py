@@ -19,6 +19,7 @@ from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
 from analyzer.rules.drawn_seeds import makes_seed
 from analyzer.rules.item_draws import is_for_item, without_workers
+from analyzer.rules.offered import is_one_of_several
 from analyzer.syntax import ir
 from analyzer.syntax.scope import dotted, nodes_around, walk
 
@@ -28,7 +29,7 @@ _FEW = 32
 _DISTRIBUTIONS = frozenset({
     "normal", "uniform", "rand", "randn", "random", "standard_normal", "multivariate_normal", "gauss", "random_sample",
 })  # fmt: skip
-_FILE_WORDS = re.compile(r"\bexists\b|\bis_file\b|\bisfile\b")
+_FILE_WORDS = re.compile(r"(?:\b|_)exists?\b|\bis_?file\b")
 _CLOCK = frozenset({"time.time", "time.time_ns", "time", "datetime.now", "datetime.datetime.now"})
 _PUTS_BACK = ("set_state", "setstate", "set_rng_state")
 _SPLIT_WORDS = re.compile(r"split|fold|subset", re.IGNORECASE)
@@ -75,10 +76,10 @@ class PartialSeeding(Rule):
     draws. It is a note where one of the three was not seen to be reached from there (a program that trains nothing, a
     function that only others call, a draw that no call leads to), where NumPy or ``random`` alone is seeded for data
     that is drawn right there, where cells of a notebook, or the items of a dataset, make up data with what is not
-    seeded, where the seed itself is drawn anew in each run, and where the run has drawn from the same generator before
-    it; also where what is drawn picks from held-out data or in a function that evaluates or logs, and where the seed
-    stands in the set-up of a process group. Where nothing at all is seeded, a training script gets a note, unless it
-    trains several times to report how much the results vary.
+    seeded, where the seed itself is drawn anew in each run, where a name chooses what draws among several (a data set),
+    and where the run has drawn from the same generator before it; also where what is drawn picks from held-out data or
+    in a function that evaluates or logs, and where the seed stands in the set-up of a process group. Where nothing at
+    all is seeded, a training script gets a note, unless it trains several times to report how much the results vary.
 
     ## Fix safety
     No automatic fix: where the seed belongs is the author's choice.
@@ -232,7 +233,9 @@ class _Run:
             for event in program.of(Seeded)
             if self.reaches(event) and not _is_again(program, event) and not _is_late(event, draws)
         }
-        self.drawn = {event.site for event in program.of(Drawn) if self.reaches(event)}
+        self.drawn = {
+            event.site for event in program.of(Drawn) if self.reaches(event) and not is_one_of_several(program, event)
+        }
 
     def reaches(self, event: Event) -> bool:
         """Whether an event happens in this run. The body of the file runs what it was seen to call, and what it names,
