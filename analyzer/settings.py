@@ -15,6 +15,10 @@ MAX_FILES = 2000
 _GIVEN = re.compile(rb"""\b(\w+)["']?[ \t]*(?::[ \t]*bool[ \t]*=|[:=])[ \t]*["']?(\w+)""")
 _FLAG = re.compile(rb"(?<![\w-])--?([A-Za-z][\w-]*)(?:[ =]+[\"']?(\w+))?")
 _OPTION = re.compile(rb"""["']--([\w-]+)["'][^()]{0,400}?(?:store_true|default\s*=\s*False)""")
+_LISTED = re.compile(
+    rb"^[ \t]*[|*+-][ \t](?!.*(?:python|torchrun|launch|\.py|\.sh)\b).*$", re.MULTILINE | re.IGNORECASE
+)
+"""A row of a table or an item of a list that explains an option: no command gives it."""
 _OTHER = re.compile(r"(?:^|[/_\-.])(?:eval\w*|tests?|infer\w*|demo)(?=[/_\-.])", re.IGNORECASE)
 _OFF = frozenset({b"false", b"0", b"no", b"off", b"none", b"null"})
 _ON = frozenset({b"true", b"1", b"yes", b"on"})
@@ -51,4 +55,5 @@ def _flags(path: str, source: bytes) -> Iterator[tuple[bytes, bytes]]:
     if path.endswith(".py"):
         yield from ((name, b"off") for name in _OPTION.findall(source))
     else:
+        source = _LISTED.sub(b"", source)
         yield from ((name, b"off" if value.lower() in _OFF else b"on") for name, value in _FLAG.findall(source))

@@ -15,6 +15,7 @@ from analyzer.engine.words import words
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
 from analyzer.rules.distinct_values import is_over_distinct, is_reached_once
+from analyzer.rules.offered import is_switched_away
 from analyzer.syntax import ir
 from analyzer.syntax.scope import dotted, target_names, walk
 
@@ -55,8 +56,8 @@ class SyncInHotLoop(Rule):
     A wait per element or parameter in a training step is a warning, where the tensor is sent to a device or the file
     speaks of one. Waits that stand apart from each other in one training step, with work for the device between them,
     are a note: each but the last leaves the device without work. So are waits per element in evaluation, in a counted
-    loop, or around a loop that trains (once per epoch or round), and `torch.cuda.synchronize()` or `empty_cache()` in
-    every step.
+    loop, around a loop that trains (once per epoch or round), or under a setting that nothing in the tree turns on
+    (``--debug``), and `torch.cuda.synchronize()` or `empty_cache()` in every step.
 
     One copy of the whole tensor (`.cpu()`, `.tolist()`) before an inner loop works as well. The waits of one loop are
     one finding.
@@ -202,7 +203,8 @@ def _costs(program: Program, wait: _InLoop) -> bool:
     is_each = is_each and not _may_be_a_few(program, wait.element)
     is_many = is_each or (is_counted and is_over_data and _is_item_of(program, wait.sync, wait.steps[-1], wait.element))
     is_on_device = wait.sync.value is not None and wait.sync.value.device == "accelerator"
-    return wait.is_training and is_many and (is_on_device or _speaks_of_devices(program, wait.sync.site.path))
+    is_costly = wait.is_training and is_many and (is_on_device or _speaks_of_devices(program, wait.sync.site.path))
+    return is_costly and not is_switched_away(program, wait.sync)
 
 
 def _may_be_a_few(program: Program, loop: Loop) -> bool:
