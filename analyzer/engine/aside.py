@@ -1,5 +1,5 @@
-"""Whether a file is kept aside, by its name: for reference (``archive/``, ``templates/``, ``train_old.py``), to measure
-speed, to test.
+"""Whether a file is kept aside, by its name: for reference (``archive/``, ``ddp_template.py``, ``train_old.py``), to
+measure speed, to test.
 
 What is said of such a file is true of its text. Nobody trains with it, or keeps what it trains. A name proves nothing,
 so it only makes a note of an error or a warning.
@@ -14,7 +14,8 @@ from analyzer.unit_tests import is_among_tests
 
 _KEPT = re.compile(
     r"(?:^|[/_\-. ])(?:archived?|archives|deprecated|obsolete|backups?|bak|attic|graveyard|unused|trash|old)"
-    r"(?=[/_\-. ])|(?:^|/)templates/|(?: copy(?: \d+)?| ?\(\d+\))\.(?:py|ipynb)$",
+    r"(?=[/_\-. ])|(?:^|/)templates/|(?:^|[/_\-])(?:template|skeleton)\.(?:py|ipynb)$"
+    r"|(?: copy(?: \d+)?| ?\(\d+\))\.(?:py|ipynb)$",
     re.IGNORECASE,
 )
 _MEASURES = re.compile(

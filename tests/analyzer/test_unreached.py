@@ -405,6 +405,8 @@ def test_a_file_by_itself_may_be_a_part_of_something() -> None:
         ("archive/train.py", True),
         ("src/old/train.py", True),
         ("train_old.py", True),
+        ("notes/ddp_template.py", True),
+        ("template_matching.py", False),
         ("train copy.py", True),
         ("train (1).py", True),
         ("tools/profiling/train.py", True),
