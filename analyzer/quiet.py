@@ -90,7 +90,20 @@ def _has_processes(text: bytes) -> bool:
     return _PROCESSES.search(text) is not None
 
 
+def _is_filled_up(text: bytes) -> bool:
+    """Whether a file fills texts up: labels that it puts beside them may be filled up as well."""
+    return b"padding" in text and b"return_tensors" in text
+
+
+def _is_pretrained(text: bytes) -> bool:
+    """Whether a file speaks of weights that a network of a library comes with: what it freezes may be such a one."""
+    return _COMES_WITH_WEIGHTS.search(text) is not None
+
+
+_COMES_WITH_WEIGHTS = re.compile(rb"pretrained[ ]*=[ ]*True|weights[ ]*=")
 _WEAK = (
+    ((b"requires_grad",), rb"requires_grad(?:_\([ ]*False|[ ]*=[ ]*False)", _is_pretrained),
+    ((b"labels",), rb"labels(?<=[\"']labels)[\"']", _is_filled_up),
     ((b"state_dict(",), rb"state_dict\((?:(?<=\.state_dict\()|(?<=load_state_dict\())", _is_restored),
     ((b"parameters(",), rb"parameters\((?:(?<=named_parameters\()|(?<=\bparameters\()\))", _is_averaged),
     ((b"save",), rb"save(?<=\bsave)(?!_for_backward\()\w*\(", _has_processes),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from analyzer.engine import activations, fold, padding, weights
+from analyzer.engine import activations, fold, frozen, padding, weights
 from analyzer.engine.built import building
 from analyzer.engine.events import Guard, Loop
 from analyzer.engine.forward import Forwards
@@ -16,6 +16,7 @@ from analyzer.engine.registration import note_unregistered
 from analyzer.engine.state import FALSE, GRAD_OFF, TRUE, State, merge
 from analyzer.engine.trace import Gap, Site, start
 from analyzer.engine.typing import PASSES, is_argument
+from analyzer.engine.unread_layers import note_unread_layers
 from analyzer.engine.values import (
     Class,
     Const,
@@ -196,6 +197,9 @@ class Calls(Forwards):
         with building(self, cls, ref, args, state):
             self.construct(cls, ref, args, at, state)
         note_unregistered(self, cls, ref, state)
+        note_unread_layers(self, cls, ref, state)
+        if self.frozen_under:
+            frozen.note_kept(self, cls, ref, state)
         return ref
 
     def construct(self, cls: Class, ref: Ref, args: Args, at: int, state: State) -> None:
@@ -314,7 +318,7 @@ class Calls(Forwards):
             answer: Value = special(self, receiver, args, at, state)
             return answer
         self.clears_unknown(method, at)
-        if method.name == "state_dict" and isinstance(receiver, Unknown):
+        if method.name == "state_dict" and isinstance(receiver, (Unknown, Method)):
             return weights.made(self, receiver, at, state)
         if method.name in activations.OF_TENSORS_ONLY:  # ``model(x).logits.softmax(1)`` of a model that was not read
             receiver = receiver.receiver if isinstance(receiver, Method) else receiver

@@ -11,6 +11,7 @@ from analyzer.engine.graphs import carries
 from analyzer.engine.machine import CONTAINERS, LAST, MAX_APART, MAX_ITEMS, unseen
 from analyzer.engine.narrowing import Change, narrow
 from analyzer.engine.operations import Operations
+from analyzer.engine.padding import note_item
 from analyzer.engine.state import State
 from analyzer.engine.trace import Gap, start
 from analyzer.engine.values import (
@@ -112,6 +113,8 @@ class Containers(Operations):
                 for case in value.cases:
                     self.copy_items(case, ref, expr.at, state)
             else:
+                if isinstance(key, Const):
+                    note_item(self, key, value, expr.at)
                 state.add((ref.obj, f"[{key.value!r}]" if isinstance(key, Const) else "[]"), value)
         return ref
 

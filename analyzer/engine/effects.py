@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from analyzer.engine import frozen, measures, modes, padding, weights
+from analyzer.engine import frozen, measures, modes, padding, targets, weights
 from analyzer.engine.data_events import Drawn, Seeded
 from analyzer.engine.evaluate import Expressions
 from analyzer.engine.events import Backward, CallSeen, Clear, Escape, Step
@@ -193,6 +193,7 @@ class Effects(Expressions):
     def call_unseen(self, callee: Value, args: Args, at: int, state: State, reason: str) -> Value:
         """The result is unknown; the arguments may be stepped, cleared, kept or detached: marked, never assumed."""
         weights.handed_to_training(self, args, at, state)
+        targets.compared(self, args, at)
         given = [case for arg in args.all() for case in self.deep(arg, state)]
         if isinstance(callee, Method) and not isinstance(callee.receiver, External):
             given += self.deep(callee.receiver, state)

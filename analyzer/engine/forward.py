@@ -91,6 +91,7 @@ class Forwards(Rows):
     def method_run(self, ref: Ref, name: str, args: Args, at: int, state: State) -> Tensor:
         """A method of a module that was not read gets tensors: by convention it runs it."""
         trace = start(self.site(at), f"`.{name}` of a module", Gap.CONVENTION)
+        targets.compared(self, args, at)
         result = self.parametrised(ref, args, at, state, is_opaque=True)
         if not self.in_pass and self.has_optimizer and result.graph == "yes":
             mode = state.get((ref.obj, "is eval"))

@@ -12,8 +12,9 @@ from analyzer.engine import modes
 from analyzer.engine.events import Event
 from analyzer.engine.state import FALSE, GRAD_OFF, State
 from analyzer.engine.trace import Trace, start
-from analyzer.engine.values import Const, Method, ObjectId, Ref, Scalar, Tensor, Value, const, truth
+from analyzer.engine.values import Class, Const, External, Method, ObjectId, Ref, Scalar, Tensor, Value, const, truth
 from analyzer.records import dataclass
+from analyzer.syntax import ir
 
 if TYPE_CHECKING:
     from analyzer.engine.effects import Effects
@@ -43,6 +44,46 @@ class LeftInTrain(Event):
     module: ObjectId
     parts: frozenset[ObjectId]
     freeze: Trace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldByNobody(Event):
+    """A module that the text has made leaves its constructor with a frozen part, or one that was put into evaluation
+    mode, and its class does not say what ``train()`` does: the next call of it switches that part as well."""
+
+    owner: ObjectId
+    module: ObjectId
+    parts: frozenset[ObjectId]
+    why: Trace
+    is_asleep: bool
+
+
+def note_kept(machine: Effects, cls: Class, ref: Ref, state: State) -> None:
+    """After ``__init__``: what of a module is meant to stay as it is, and does not."""
+    if machine.obj(ref).kind != "Module" or not _is_plain(cls):
+        return
+    for name, value in state.fields(ref.obj):
+        case = value if isinstance(value, Ref) and not name.startswith(("is ", "[")) else None
+        if case is None or case.obj < ref.obj or not machine.is_module(case):
+            continue
+        where, asleep = said(state.get((case.obj, SAID)), True), said(state.get((case.obj, modes.FLAG)), True)
+        if where is None or modes.dependence(machine, case, state) != "yes":
+            continue
+        machine.emit(
+            HeldByNobody, where.site.at, None, owner=ref.obj, module=case.obj, why=where,
+            parts=machine.with_parts(frozenset({case.obj}), state), is_asleep=asleep is not None,
+        )  # fmt: skip
+
+
+def _is_plain(cls: Class) -> bool:
+    """Whether ``train()`` of a class is that of ``nn.Module``."""
+    names = [case.name for base in cls.bases for case in base.cases if isinstance(case, External)]
+    own = {node.name for node in cls.node.body if isinstance(node, ir.FunctionDef)}
+    return (
+        len(names) == len(cls.bases)
+        and set(names) <= {"torch.nn.Module", "torch.nn.modules.Module"}
+        and "train" not in own
+    )
 
 
 def asked(machine: Effects, subject: Value | None, wanted: Value | None, at: int, state: State) -> None:

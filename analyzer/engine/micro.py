@@ -6,7 +6,7 @@ from analyzer.engine.events import Loop
 from analyzer.engine.program import Program
 from analyzer.syntax import ir
 from analyzer.syntax.remembered import remembered
-from analyzer.syntax.scope import target_names, walk
+from analyzer.syntax.scope import dotted, of_type, target_names, walk
 
 _PARTS = frozenset(["chunk", "split", "tensor_split"])
 """Methods of a tensor, and functions of torch, that cut it into parts."""
@@ -15,13 +15,26 @@ _PARTS = frozenset(["chunk", "split", "tensor_split"])
 def takes_parts(program: Program, loop: Loop) -> bool:
     """Whether a loop goes over parts that something is cut into, cuts them by its counter, or asks for a batch."""
     node = program.statement_of(loop)
-    return node is not None and _takes_parts(node)
+    return node is not None and (_takes_parts(node) or _is_cut_by_generator(program, loop, node))
 
 
 def goes_over_parts(program: Program, loop: Loop) -> bool:
     """Whether a loop goes over parts that something is cut into."""
     node = program.statement_of(loop)
-    return node is not None and _is_cut(node.iter)
+    return node is not None and (_is_cut(node.iter) or _is_cut_by_generator(program, loop, node))
+
+
+def _is_cut_by_generator(program: Program, loop: Loop, node: ir.For) -> bool:
+    """``for part in parts_of(batch, size)``: a generator of the same file that cuts what it is given."""
+    name = dotted(node.iter.callee) if isinstance(node.iter, ir.Call) and node.iter.args else None
+    unit = program.unit(loop.site.path) if name is not None else None
+    last = (name or "").rpartition(".")[2]
+    return any(
+        isinstance(each, ir.For) and _cuts(each) and any(isinstance(part, ir.Yield) for part in walk(each.body, False))
+        for function in of_type(unit, ir.FunctionDef)
+        if function.name == last and function.is_generator
+        for each in function.body
+    )
 
 
 def is_averaged_over(program: Program, loop: Loop) -> bool:

@@ -41,6 +41,13 @@ class PaddedColumn(Event):
     padded: Site
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PaddedItem(Event):
+    """A sample, or a batch, is put together with labels that hold padding. `padded`: where it came in."""
+
+    padded: Site
+
+
 _FILLING = (True, "longest", "max_length")
 
 
@@ -104,6 +111,12 @@ def note_labels(machine: Machine, name: str, args: Args, at: int) -> None:
         mark = padding_of(labels)
         if mark is not None:
             machine.emit(PaddedLabels, at, None, padded=mark.site)
+
+
+def note_item(machine: Machine, key: Const, value: Value, at: int) -> None:
+    """``{"input_ids": …, "labels": ids}``."""
+    if key.value == "labels" and (mark := padding_of(value)) is not None:
+        machine.emit(PaddedItem, at, start(machine.site(at), "the labels of a sample"), padded=mark.site)
 
 
 def padded(value: Value, mark: Padded) -> Value:

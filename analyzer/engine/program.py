@@ -7,6 +7,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Container, Iterable, Iterator
 from typing import Any, TypeVar
 
+from analyzer.engine import frozen
 from analyzer.engine.events import Backward, Clear, Escape, Event, Forward, Loop, Step, Store
 from analyzer.engine.hooks import framework_of, is_manual, loops_around, updates
 from analyzer.engine.interpret import Interpreter
@@ -16,6 +17,7 @@ from analyzer.engine.registration import note_unregistered
 from analyzer.engine.sources import Sources
 from analyzer.engine.state import GRAD_OFF, TRUE, Base, State
 from analyzer.engine.trace import Site
+from analyzer.engine.unread_layers import note_unread_layers
 from analyzer.engine.values import Class, External, Func, ObjectId, Ref, Value
 from analyzer.findings import Skipped
 from analyzer.knowledge.ownership import Framework, Hook
@@ -157,6 +159,9 @@ class Program(Interpreter):
                 if name == "__init__":
                     self.frames.append(Frame(cls.scope, cls.path, None, None, cls))
                     note_unregistered(self, cls, this, state)
+                    note_unread_layers(self, cls, this, state)
+                    if self.frozen_under:
+                        frozen.note_kept(self, cls, this, state)
                     self.frames.pop()
 
     def run_hook(self, func: Func, this: Ref, framework: Framework, hook: Hook, state: State) -> None:

@@ -52,16 +52,16 @@ def note_unregistered(machine: Calls, cls: Class, ref: Ref, state: State) -> Non
             continue
         if what == "parameters" and _is_registered_list(machine, fields, registered, value, state):
             continue
-        reads = list(_reads(cls, name))
+        reads = list(reads_of(cls, name))
         if not reads or (what == "buffer" and not _stays_behind(cls, name, reads)):
             continue
         if _is_in_hand(cls, name, what):
             continue
-        site = _place(value, cls) if what in {"modules", "parameters"} else _assigned(cls, name)
+        site = place_of(value, cls) if what in {"modules", "parameters"} else _assigned(cls, name)
         if site is not None:
             machine.frames.append(Frame(cls.scope, cls.path, None, None, cls))  # the event is of the file of the class
             machine.emit(
-                Unregistered, site.at, None, owner=ref.obj, name=name, what=what, container=_kind(machine, value),
+                Unregistered, site.at, None, owner=ref.obj, name=name, what=what, container=kind_of(machine, value),
                 value=value.trace or start(site, "made here"), prefix=prefix, used=Site(cls.path, reads[0].at),
             )  # fmt: skip
             machine.frames.pop()
@@ -82,7 +82,7 @@ def _hidden(machine: Calls, ref: Ref, value: Value, state: State) -> str:
         if value.graph == "yes" and not value.roots:
             return "parameter"
         return "buffer" if value.graph == "no" and not value.is_opaque else ""
-    if not _is_plain(machine, value):
+    if not is_plain(machine, value):
         return ""
     inside = machine.deep(value, state)
     if any(isinstance(case, Parameter) and case.graph == "yes" for case in inside):  # a buffer has no graph
@@ -90,7 +90,7 @@ def _hidden(machine: Calls, ref: Ref, value: Value, state: State) -> str:
     return "modules" if _own(machine, ref, value, state) else ""
 
 
-def _is_plain(machine: Calls, value: Value) -> bool:
+def is_plain(machine: Calls, value: Value) -> bool:
     """A list, dict, set or tuple of Python's own."""
     if isinstance(value, Ref):
         obj = machine.obj(value)
@@ -144,7 +144,7 @@ def _is_hidden_on_purpose(cls: Class, name: str) -> bool:
             fine |= {id(target) for target in node.targets}
             if any(isinstance(to, ir.Display) and len(to.items) == 1 for to in node.targets):
                 fine.add(id(node.value))  # ``teacher, = self.teacher``
-    return all(id(read) in fine for read in _reads(cls, name))
+    return all(id(read) in fine for read in reads_of(cls, name))
 
 
 def _has_weights(machine: Calls, ref: Ref, state: State) -> bool:
@@ -181,7 +181,7 @@ def _is_registered_list(
 ) -> bool:
     """The same parameters also stand in attributes, a ``ParameterList`` or a part of the module."""
     sites = _parameters_in(machine, value, state)
-    mine = [other for _, other in fields if other is not value and not _is_plain(machine, other)]
+    mine = [other for _, other in fields if other is not value and not is_plain(machine, other)]
     parts = [other for part in registered for _, other in state.fields(part)]
     return any(sites & _parameters_in(machine, other, state) for other in (*mine, *parts))
 
@@ -201,11 +201,11 @@ def _nn(machine: Calls, cls: Class, state: State) -> str | None:
     return "torch.nn." if isinstance(torch, External) and torch.name == "torch" else None
 
 
-def _kind(machine: Calls, value: Value) -> str:
+def kind_of(machine: Calls, value: Value) -> str:
     return machine.obj(value).kind if isinstance(value, Ref) else "tuple"
 
 
-def _place(value: Value, cls: Class) -> Site | None:
+def place_of(value: Value, cls: Class) -> Site | None:
     site = value.trace.site if value.trace is not None else None
     return site if site is not None and site.path == cls.path else None
 
@@ -258,7 +258,7 @@ def _is_given(cls: Class, name: str) -> bool:
 # --- how the class uses an attribute --------------------------------------------------------------------------------
 
 
-def _reads(cls: Class, name: str) -> Iterator[ir.Attribute]:
+def reads_of(cls: Class, name: str) -> Iterator[ir.Attribute]:
     """The places outside ``__init__`` that read ``self.name``."""
     for method in _methods(cls):
         if method.name == "__init__" or not method.params:
@@ -377,9 +377,17 @@ def _moves(value: ir.Expr) -> bool:
     )
 
 
+def _gives_rows(call: ir.Call) -> bool:
+    """``….view(1, 3, 1, 1)``: more than one number."""
+    sizes = [arg.value.value for arg in call.args if isinstance(arg.value, ir.Constant)]
+    is_view = isinstance(call.callee, ir.Attribute) and call.callee.attr in {"view", "reshape"}
+    return is_view and any(isinstance(size, int) and size > 1 for size in sizes)
+
+
 def _is_bare(value: ir.Expr, variables: dict[str, list[ir.Expr]], depth: int = 3) -> bool:
     """Made of factories only, with no device and nothing that moves it, and more than one number."""
     made = False
+    is_shaped = isinstance(value, ir.Call) and _gives_rows(value)
     for node in walk((value,), into_functions=False):
         if isinstance(node, ir.Arg) and (node.keyword == "device" or node.star):
             return False
@@ -395,7 +403,7 @@ def _is_bare(value: ir.Expr, variables: dict[str, list[ir.Expr]], depth: int = 3
             made |= any(_is_bare(part, others, depth - 1) for part in parts)
         if isinstance(node, ir.Call) and isinstance(node.callee, ir.Attribute):
             made |= f"torch.{node.callee.attr}" in _FACTORIES
-            if node.callee.attr in {"tensor", "as_tensor"}:
+            if node.callee.attr in {"tensor", "as_tensor"} and not is_shaped:
                 first = node.args[0].value if node.args else None
                 if not isinstance(first, (ir.Display, ir.Comprehension)):
                     return False

@@ -31,6 +31,7 @@ class Mark(enum.Enum):
     ADVANTAGE = "an output of a network less something else, or the other way round"
     LOG_PROB = "the logarithm of the probability of what a policy did"
     WEIGHTS = "scaled parameters, or made of these"
+    DISCOUNTED = "an output of a network times two things that are none: a rate, and what ends with the episode"
 
 
 _MARKS = frozenset(Mark)
@@ -43,6 +44,8 @@ class Bootstrapped(Event):
 
     target: frozenset[Site]
     output: frozenset[Site]
+    is_guess: bool = False
+    """Whether the loss was not read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,10 +83,13 @@ def after_operation(machine: Machine, op: str, one: Value, two: Value, result: V
         return marked(result, Mark.WEIGHTS)
     if op == "*" and first and second:
         _weigh(machine, one, two, at)
+    elif op == "*" and (first or second) and (measures.is_scaled(one) or measures.is_scaled(two)):
+        return marked(result, Mark.DISCOUNTED)
     elif op == "+" and bool(first) != bool(second):
         scaled, other = (one, two) if first else (two, one)
         is_layer = machine.in_pass or _is_parameter(other)  # ``x * self.gamma + self.beta``
-        if measures.is_scaled(scaled) and _is_reward(other) and not is_layer:
+        is_reward = _is_reward(other) or (Mark.DISCOUNTED in marks_of(scaled) and _is_number(other))
+        if measures.is_scaled(scaled) and is_reward and not is_layer:
             return marked(result, Mark.BOOTSTRAP)
     elif op == "-" and (first or second):
         return _difference(machine, one, two, result, at)
@@ -99,6 +105,11 @@ def _is_reward(case: Value) -> bool:
     if isinstance(case, (Tensor, Unknown)):
         return not measures.is_scaled(case)
     return isinstance(case, Scalar)
+
+
+def _is_number(case: Value) -> bool:
+    """Whether a summand is, or may be, a quantity, whatever it was multiplied by (``reward * scale``)."""
+    return isinstance(case, (Tensor, Unknown, Scalar))
 
 
 def _difference(machine: Machine, one: Value, two: Value, result: Value, at: int) -> Value:
@@ -117,6 +128,18 @@ def _weigh(machine: Machine, one: Value, two: Value, at: int) -> None:
         there = marks_of(weight)
         if Mark.LOG_PROB in here - there and Mark.ADVANTAGE in there - here:
             machine.emit(PolicyWeighted, at, weight.trace, advantage=roots_of(weight), policy=roots_of(policy))
+
+
+def compared(machine: Machine, args: Args, at: int) -> None:
+    """Code that was not read is given a bootstrap target and an output: a loss, if a backward pass follows."""
+    if len(args.positional) != 2 or args.keywords:
+        return
+    sides = [{mark for case in value.cases for mark in marks_of(case)} for value in args.positional]
+    roots = [frozenset(root for case in value.cases for root in roots_of(case)) for value in args.positional]
+    is_target = [Mark.BOOTSTRAP in marks for marks in sides]
+    if all(roots) and is_target[0] != is_target[1]:
+        target, output = roots if is_target[0] else roots[::-1]
+        machine.emit(Bootstrapped, at, None, target=target, output=output, is_guess=True)
 
 
 def after_call(

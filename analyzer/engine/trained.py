@@ -29,6 +29,19 @@ def trained(node: ir.FunctionDef) -> frozenset[str]:
     is_hook = node.name in _HOOKS
     if not is_hook and not any(how & _TRAINS for how in node.uses.values()):
         return frozenset()
+    return _called_first(node, *_losses(node, is_hook, True))
+
+
+@remembered(maxsize=2048)
+def given_back(node: ir.FunctionDef) -> frozenset[str]:
+    """The names of what a function calls first on the way to what it returns: a loss, if its caller trains on that."""
+    return _called_first(node, *_losses(node, True, False))
+
+
+def _losses(
+    node: ir.FunctionDef, is_returned: bool, is_trained: bool
+) -> tuple[list[ir.Expr], dict[str, list[ir.Expr]]]:
+    """The losses of a function: what it returns, what it runs backward through; and what each name is given."""
     assigned: dict[str, list[ir.Expr]] = {}
     losses: list[ir.Expr] = []
     for each in walk(node.body, into_functions=False):
@@ -38,9 +51,13 @@ def trained(node: ir.FunctionDef) -> frozenset[str]:
                     assigned.setdefault(name, []).append(each.value)
         elif isinstance(each, ir.Call) and isinstance(each.callee, ir.Attribute) and each.callee.attr in _PASSES_ON:
             given = [arg.value for arg in each.args[:1] if not arg.keyword]  # `retain_graph=True` is no loss
-            losses += given or [each.callee.value]
-        elif isinstance(each, ir.Return) and each.value is not None and is_hook:
+            losses += (given or [each.callee.value]) if is_trained else []
+        elif isinstance(each, ir.Return) and each.value is not None and is_returned:
             losses.append(each.value)
+    return losses, assigned
+
+
+def _called_first(node: ir.FunctionDef, losses: list[ir.Expr], assigned: dict[str, list[ir.Expr]]) -> frozenset[str]:
     calls = tuple(_calls(losses, assigned))
     if not functional(node).isdisjoint(dotted(call.callee) or "" for call in calls):
         return frozenset()  # it trains no module: what gives the first state, or the parameters, is none either

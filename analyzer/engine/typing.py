@@ -16,6 +16,7 @@ _MODULE_USES = {
     "train", "train(…)", "eval", "state_dict", "load_state_dict(…)", "zero_grad", "requires_grad_(…)", "children",
     "modules", "named_modules",
 }  # fmt: skip
+_STATE_USES = {"state_dict", "load_state_dict(…)"}
 _PLACES = {"cuda", "cuda(…)", "to(…)", "half", "float", "double", "bfloat16"}
 _TO_GPU = {"cuda", "cuda(…)"}
 """Of what is called as well: a tensor is not."""
@@ -136,13 +137,17 @@ def kind_by_use(uses: frozenset[str]) -> str | None:
         return "Scheduler"
     if {"zero_grad", "zero_grad(…)"} & uses and not uses & _NO_OPTIMIZER:
         return "Optimizer"
-    if uses & _PARAMETER_USES or ("()" in uses and uses & (_MODULE_USES | _TO_GPU)):
-        return "Module"
-    if "load_state_dict(…)" in uses and uses & _PLACES:
-        return "Module"
-    if {"train", "eval"} & uses and (uses & (_PLACES | PASSES) or {"train", "eval"} <= uses):
+    if _is_module(uses):
         return "Module"
     return "Stepper" if "step" in uses and {use for use in uses if use[0] not in _MOVES} <= _STEPPER_USES else None
+
+
+def _is_module(uses: frozenset[str]) -> bool:
+    if uses & _PARAMETER_USES or ("()" in uses and uses & (_MODULE_USES | _TO_GPU)):
+        return True
+    if ("load_state_dict(…)" in uses and uses & _PLACES) or ("forward(…)" in uses and uses & _STATE_USES):
+        return True
+    return bool({"train", "eval"} & uses) and (bool(uses & (_PLACES | PASSES)) or {"train", "eval"} <= uses)
 
 
 def is_loss_by_use(uses: frozenset[str]) -> bool:

@@ -13,7 +13,7 @@ from analyzer.engine.data_events import Restored, reads_in
 from analyzer.engine.machine import Machine
 from analyzer.engine.state import GRAD_OFF, State
 from analyzer.engine.trace import Gap, start
-from analyzer.engine.trained import trained
+from analyzer.engine.trained import given_back, trained
 from analyzer.engine.typing import (
     NOUNS,
     RUNS_BACKWARD,
@@ -163,8 +163,9 @@ class Uses(Machine):
             return kind
         everywhere = uses.union(*self.handed_on(uses, state, MAX_HANDS))
         told = kind_by_use(everywhere) if len(everywhere) > len(uses) else kind
-        if told is None and "()" in everywhere and RUNS_BACKWARD.isdisjoint(everywhere) and self.is_trained(name, uses):
-            return "Module"
+        if told is None and "()" in everywhere and RUNS_BACKWARD.isdisjoint(everywhere):
+            is_module = self.is_trained(name, uses) or self.is_trained_by_helper(name, uses, state)
+            return "Module" if is_module else None
         return told
 
     def is_trained(self, name: str, uses: frozenset[str]) -> bool:
@@ -180,6 +181,21 @@ class Uses(Machine):
             return not has_model(node)
         targets = [use[1:] for use in uses if use[:1] == ASSIGNED and use[1:].startswith("self.")]
         return any("()" in self.uses_of(target) and self.is_trained(target, uses) for target in targets)
+
+    def is_trained_by_helper(self, name: str, uses: frozenset[str], state: State) -> bool:
+        """Whether a function that was read calls what it is handed to compute the loss that this one, which calls
+        nothing else for it, runs backward through: ``loss = td_loss(model, batch); loss.backward()``."""
+        node = self.frame.node
+        first = trained(node) if isinstance(node, ir.FunctionDef) and not has_model(node) else frozenset()
+        for use in uses if len(first) == 1 else ():
+            callee, _, position = use[1:].rpartition("#")
+            if use[:1] == HANDED and callee in first:
+                for func in self.functions_named(callee, state):
+                    if isinstance(func.node, ir.FunctionDef) and self.parameter(func, position) in given_back(
+                        func.node
+                    ):
+                        return True
+        return False
 
     def handed_on(self, uses: frozenset[str], state: State, depth: int) -> Iterator[frozenset[str]]:
         """The uses of a value under the other names it gets."""
@@ -231,8 +247,13 @@ class Uses(Machine):
 
     def uses_of_parameter(self, func: Func, position: str) -> frozenset[str]:
         """What a function does with the argument at a position or under a keyword."""
+        name = self.parameter(func, position)
+        return func.node.uses.get(name, frozenset()) if name and isinstance(func.node, ir.FunctionDef) else frozenset()
+
+    def parameter(self, func: Func, position: str) -> str:
+        """What a function calls the argument at a position or under a keyword; empty where it has none."""
         if not isinstance(func.node, ir.FunctionDef):
-            return frozenset()
+            return ""
         params = [param for param in func.node.params if param.kind in ("", "kw")]
         if position.isdigit():
             is_method = func.owner is not None and not any(
@@ -242,7 +263,7 @@ class Uses(Machine):
             names = [params[index].name] if index < len(params) else []
         else:
             names = [param.name for param in params if param.name == position]
-        return func.node.uses.get(names[0], frozenset()) if names else frozenset()
+        return names[0] if names else ""
 
     def uses_of(self, name: str) -> frozenset[str]:
         """What the function, or for ``self.x`` the whole class, does with a name."""

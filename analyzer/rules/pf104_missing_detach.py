@@ -208,10 +208,10 @@ def _check_targets(
     program: Program, report: Report, backwards: list[Backward], forwards: dict[object, list[Forward]]
 ) -> None:
     """A loss compares an output with a bootstrap target, and the backward pass runs through both."""
-    differences = (event for event in program.of(Bootstrapped) if _is_made_small(program, event))
-    compared = [(event.target, event.output, event.function) for event in differences]
-    compared += [(*pair, event.function) for event in program.of(Loss) for pair in _compared(event)]
-    for target, output, function in compared:
+    differences = (event for event in program.of(Bootstrapped) if event.is_guess or _is_made_small(program, event))
+    compared = [(event.target, event.output, event.function, event.is_guess) for event in differences]
+    compared += [(*pair, event.function, False) for event in program.of(Loss) for pair in _compared(event)]
+    for target, output, function, is_guess in compared:
         own = target - output  # what else both are made of is no target
         backward = next((each for each in backwards if each.roots & own and each.roots & output), None)
         for site in sorted(own & backward.roots) if backward is not None else ():
@@ -221,6 +221,8 @@ def _check_targets(
             if not program.has_parameters(forward):  # a module that computes a loss is no critic
                 continue
             assert backward is not None
+            learning = {each.module for root in output for each in forwards.get(root, ())}
+            is_costly = not is_guess or forward.module in learning  # a target network that only costs a second pass
             report(
                 forward.site,
                 f"The target of the loss is made of `{program.sources.text(forward.site)}`, and the backward pass "
@@ -229,7 +231,7 @@ def _check_targets(
                 because=[forward.trace, backward.trace],
                 gaps=[Gap.CONVENTION],
                 severity=None
-                if forward.function == function and not is_volatile(program, forward.site)
+                if forward.function == function and is_costly and not is_volatile(program, forward.site)
                 else Severity.NOTE,
                 fix=DraftFix("Detach the target", "unsafe", (InsertAfter(forward.site.at, ".detach()"),)),
             )

@@ -65,19 +65,19 @@ class EvalModeMissing(Rule):
 
     ## When it stays quiet
     When ``eval()`` was called anywhere on the way, also by a caller, a context manager or a framework; for modules
-    without dropout, batch norm or ``self.training`` (a recurrent network of one layer drops nothing, whatever its rate,
-    and a batch norm without running statistics goes by the batch in either mode); for models that come in evaluation
-    mode (``from_pretrained``); for passes without gradients inside a training loop (teachers, targets, pseudo-labels);
-    where the outputs are thrown away (recomputing the statistics of batch norm); for a function that is handed the
-    parameters it computes with. A note where no layer is known that changes the results (instance norm and ``if
-    self.training`` may not, and one that an option adds may not be there), and nothing calls ``train()``: of this
-    model, if the code that trains it was read, or else anywhere in the program. So it is for a model that a library
-    loads by its name, where nothing says that it has dropout (BERT has, Llama has none), where the file sets all rates
-    of dropout to zero, where pictures are drawn of
-    what comes out, where parts of the model are switched by themselves or all of it under an option, for a loss
-    that minds the mode behind a network that was switched, for texts that are generated, for a function of one
-    batch that sets no mode beside one that trains and does, and for a whole graph that is evaluated behind the step, in
-    the loop that calls ``train()``.
+    without dropout, batch norm or ``self.training`` (a recurrent network of one layer drops nothing, whatever its
+    rate, and a batch norm without running statistics goes by the batch in either mode); for models that come in
+    evaluation mode (``from_pretrained``), unless another method trains them and nothing calls ``eval()``; for passes
+    without gradients inside a training loop (teachers, targets, pseudo-labels); where the outputs are thrown away
+    (recomputing the statistics of batch norm); for a function that is handed the parameters it computes with. A note
+    where no layer is known that changes the results (instance norm and ``if self.training`` may not, and one that an
+    option adds may not be there), and nothing calls ``train()``: of this model, if the code that trains it was read,
+    or else anywhere in the program. So it is for a model that a library loads by its name, where nothing says that it
+    has dropout (BERT has, Llama has none), where the file sets all rates of dropout to zero, where pictures are drawn
+    of what comes out, where parts of the model are switched by themselves or all of it under an option, for a loss
+    that minds the mode behind a network that was switched, for texts that are generated, for a function of one batch
+    that sets no mode beside one that trains and does, and for a whole graph that is evaluated behind the step, in the
+    loop that calls ``train()``.
 
     ## Fix safety
     Unsafe: the results of the evaluation change, which is the point, and a later training loop needs ``train()``.
@@ -379,7 +379,9 @@ def _effect(program: Program, forward: Forward) -> str:
 
 
 def _is_evaluation(timeline: Timeline, forward: Forward, nest: tuple[Loop, ...]) -> bool:
-    if forward.is_eval != "no" or forward.depends == "no" or forward.module is None:
+    if forward.depends == "no" or forward.module is None:
+        return False
+    if forward.is_eval != "no" and not (forward.asleep and _is_woken_elsewhere(timeline, forward)):
         return False
     if forward.grad != "no" and not _is_unused(timeline, forward):
         return False
@@ -411,7 +413,9 @@ def _gaps(timeline: Timeline, forward: Forward) -> list[Gap] | None:
     if switch is not None:
         gaps += [Gap.UNSEEN] if _is_meant(timeline, switch, forward) else []
     elif born == "eval":
-        return None
+        if not _is_woken_elsewhere(timeline, forward):
+            return None
+        gaps.append(_of_caller(timeline, forward))
     elif born in {"argument", "called"} or (forward.calls and forward.calls[0] in program.own_entries):
         gaps.append(_of_caller(timeline, forward))
     elif module not in timeline.trained:
@@ -426,6 +430,18 @@ def _gaps(timeline: Timeline, forward: Forward) -> list[Gap] | None:
     ):
         gaps.append(Gap.UNSEEN)
     return gaps
+
+
+def _is_woken_elsewhere(timeline: Timeline, forward: Forward) -> bool:
+    """Whether a model that came in evaluation mode is put into training mode by another method of its object, which
+    trains it, and nothing that was read puts anything into evaluation mode: after the training it is evaluated so."""
+    woken = [event for event in timeline.modes if event.module == forward.module]
+    around = {each.function for each in timeline.backwards}
+    return (
+        bool(forward.calls)
+        and all(event.is_eval == "no" for event in timeline.modes)
+        and any(each.function in around and each.calls[:1] != forward.calls[:1] for each in woken)
+    )
 
 
 def _is_only_asked(timeline: Timeline, module: ObjectId) -> bool:

@@ -29,6 +29,8 @@ _BY_BATCH = frozenset([
     "get_polynomial_decay_schedule_with_warmup", "get_cosine_with_hard_restarts_schedule_with_warmup",
     "CosineAnnealingLR",
 ])  # fmt: skip
+_BY_STEP = _BY_BATCH - {"OneCycleLR", "CosineAnnealingLR", "get_scheduler"}
+"""Those of transformers that are told how many training steps there are."""
 _LENGTHS = frozenset(["len()", ".estimated_stepping_batches", ".num_training_batches"])
 """What the number of batches is read from."""
 FEW = 500
@@ -71,8 +73,9 @@ class SchedulerMisuse(Rule):
     ## When it stays quiet
     A note for a schedule that counts all batches and is stepped with the optimizer once for several: it ends too late.
     When the horizon is not known; when the step stands under a condition of its own (per batch or per epoch, as
-    configured); for ``step(epoch)``, which sets the position itself; when a framework steps the scheduler, but for what
-    Lightning would step once per epoch though it counts batches.
+    configured); for ``step(epoch)``, which sets the position itself; when a framework steps the scheduler, but for
+    what Lightning would step once per epoch though it counts batches (a note where only transformers' documentation
+    says so).
 
     ## Fix safety
     No automatic fix: whether the step moves or the horizon changes is the author's choice.
@@ -138,6 +141,13 @@ def _counts_batches(program: Program, path: str, node: object) -> tuple[str, boo
         return "`steps_per_epoch` is the number of batches", True
     if name in _BY_BATCH and "estimated_stepping_batches" in said:
         return "`estimated_stepping_batches` is the number of all", True
+    if name in _BY_STEP:
+        total = _given(node, "num_training_steps", 2)
+        said = origins(program).all_of(path, total) if total is not None else "epoch"
+        is_counted = any(length in said for length in _LENGTHS)
+        if "epoch" in said.lower() and not is_counted:
+            return "", False
+        return "transformers docs: `num_training_steps` is the number of all training steps", is_counted
     if name != "OneCycleLR":
         return "", False
     total = _given(node, "total_steps", 2)

@@ -26,6 +26,8 @@ _WRAP = {"list": "ModuleList", "tuple": "ModuleList", "set": "ModuleList"}
 _MESSAGES = {
     "modules": "A plain {kind} {{does hide}} the modules of `self.{name}` from `parameters()`, `to()`, `state_dict()` "
     "and `train()`. Use `nn.ModuleList` or `nn.ModuleDict`.",
+    "unread": "If `self.{name}` holds modules, this plain {kind} {{does hide}} them from `parameters()`, `to()`, "
+    "`state_dict()` and `train()`. Use `nn.ModuleList` or `nn.ModuleDict`.",
     "parameters": "A plain {kind} {{does hide}} the parameters of `self.{name}` from the optimizer and from `to()`. "
     "Use `nn.ParameterList` or `nn.ParameterDict`.",
     "parameter": "`self.{name}` requires gradients and {{is}} not registered: it is no `nn.Parameter` itself, so no "
@@ -61,8 +63,8 @@ class UnregisteredState(Rule):
     indices, single numbers, and tensors made on a device; when nothing reads the attribute. A plain tensor is a note:
     a model that never leaves the CPU works with it; so are one that requires gradients and is handed to an optimizer
     of its own, a parameter that moves to a device of which only the name is known, and what some code moves, switches
-    or asks for its parameters by hand: it may hand them to an optimizer as well; and so is a tuple that is called,
-    which a comma too much has made.
+    or asks for its parameters by hand: it may hand them to an optimizer as well; so is a tuple that is called, which
+    a comma too much has made, and a list of layers whose code was not read, which ``forward`` calls one by one.
 
     ## Fix safety
     Unsafe: registered layers are trained, moved and saved, which is the point; old checkpoints lack them.
@@ -83,7 +85,7 @@ class UnregisteredState(Rule):
                 because=[hidden.value, start(hidden.used, "used here")],
                 gaps=_gaps(program, hidden),
                 severity=Severity.NOTE
-                if hidden.what == "buffer"
+                if hidden.what in {"buffer", "unread"}
                 or _may_be_there(program, hidden)
                 or _is_trained_apart(program, hidden)
                 or _is_called(program, hidden)
@@ -120,6 +122,8 @@ def _is_trained_apart(program: Program, hidden: Unregistered) -> bool:
 
 def _gaps(program: Program, hidden: Unregistered) -> list[Gap]:
     """Code that was not seen may register; a tensor that never leaves the CPU does no harm."""
+    if hidden.what == "unread":
+        return [Gap.CONVENTION]
     handed = any(event.how == "call" and hidden.owner in event.objects for event in program.of(Escape))
     if hidden.what != "buffer" and (handed or _registers(program, hidden)):
         return [Gap.UNSEEN]

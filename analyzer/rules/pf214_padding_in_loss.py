@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from analyzer.engine.events import Loss
-from analyzer.engine.padding import PaddedColumn, PaddedLabels, padding_of
+from analyzer.engine.padding import PaddedColumn, PaddedItem, PaddedLabels, padding_of
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap, start
 from analyzer.engine.values import Const, Value
@@ -29,7 +29,7 @@ _EXCUSED = re.compile(rb"-100|DataCollatorForLanguageModeling|ignore_index|atten
 
 _KNOWS_PADDING = re.compile(
     rb"\b(?:\w+_)?(?:pad_idx|pad_index|pad_id|pad_token|pad_token_id|padding_idx|pad_mask|padding_mask"
-    rb"|PAD_IDX|PAD_ID|PAD_INDEX|PAD_TOKEN|PAD)\b|<pad>|<PAD>|\[PAD\]"
+    rb"|PAD_IDX|PAD_ID|PAD_INDEX|PAD_TOKEN|PAD)\b|<pad>|<PAD>|\[PAD\]|\bBucketIterator\b"
 )
 """What a file says that works with padded texts: the number of the filling, or a mask of it for a network."""
 _LEAVES_OUT = re.compile(
@@ -62,9 +62,10 @@ class PaddingInLoss(Rule):
 
     ## When it stays quiet
     With ``ignore_index`` or class weights; with ``reduction="none"``, after which a mask can be applied; where targets
-    are padded with -100, masked or packed; where it is not seen that targets are padded. A note where that shows only
-    in what the file speaks of (the number of the filling, a mask for the network) beside tokens told from those before,
-    and no loss of the file leaves anything out.
+    are padded with -100, masked or packed; where it is not seen that targets are padded. A note for the labels of a
+    sample or batch in a tree that takes the filling out of none, and where it shows only in what the file speaks of
+    (the number of the filling, a mask for the network) beside tokens told from those before, and no loss of the file
+    leaves anything out.
 
     ## Fix safety
     No fix is offered: which value is filling, and whether it is a class as well, is not in the text.
@@ -98,6 +99,7 @@ class PaddingInLoss(Rule):
                     because=[start(column.padded, "texts are filled up here"), column.trace],
                     gaps=[Gap.CONVENTION],
                 )
+        _of_samples(program, report)
         for loss in program.of(Loss):
             if loss.callee not in _IGNORES or any(name in loss.options for name in (*_EXCUSES, "reduce")):
                 continue
@@ -116,6 +118,20 @@ class PaddingInLoss(Rule):
                     because=[start(mark.site, "sequences are filled up here"), start(loss.site, "the loss is taken")],
                     gaps=[Gap.UNSEEN if loss.is_choice else Gap.CONVENTION],
                 )
+
+
+def _of_samples(program: Program, report: Report) -> None:
+    """Samples, or batches, whose labels are filled up, in a tree that never takes the filling out of any."""
+    for item in program.of(PaddedItem):
+        if not any(True for _ in program.project.naming("labels", "", _EXCUSED)):
+            report(
+                item.site,
+                "The labels {is} padded like the texts, and models of transformers that are given them {does count} "
+                "the padding in the loss: only -100 is ignored. Set the labels to -100 where the attention mask is 0.",
+                because=[start(item.padded, "texts are filled up here"), item.trace],
+                gaps=[Gap.CONVENTION],
+                severity=Severity.NOTE,  # which model gets them, and whether it computes the loss, is not seen here
+            )
 
 
 def _reduces(how: Value) -> bool:
@@ -196,6 +212,12 @@ def _number(expr: ir.Expr | None) -> object:
     return expr.value if isinstance(expr, ir.Constant) else None
 
 
+def _is_size(node: object) -> bool:
+    """``logp.size(2)``, ``logp.shape[-1]``."""
+    is_call = isinstance(node, ir.Call) and _last(node.callee) == "size"
+    return is_call or (isinstance(node, ir.Attribute) and node.attr == "shape")
+
+
 def _is_flat_logits(body: ir.Block, call: ir.Call) -> bool:
     """``logp.view(-1, logp.size(2))``: one row of classes per token of a batch."""
     return any(
@@ -203,9 +225,7 @@ def _is_flat_logits(body: ir.Block, call: ir.Call) -> bool:
         and _last(node.callee) in {"view", "reshape"}
         and len(node.args) == 2
         and _number(node.args[0].value) == -1
-        and any(
-            isinstance(part, ir.Call) and _last(part.callee) == "size" for part in walk((node.args[1].value,), False)
-        )
+        and any(_is_size(part) for each in _assigned(body, node.args[1].value) for part in walk((each,), False))
         for value in _assigned(body, call.args[0].value)
         for node in walk((value,), into_functions=False)
     )

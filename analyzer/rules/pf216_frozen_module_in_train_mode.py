@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from analyzer.engine.data_events import Restored
 from analyzer.engine.events import Backward, Forward, Mode, Step
-from analyzer.engine.frozen import FrozenInTrain, LeftInTrain
+from analyzer.engine.frozen import FrozenInTrain, HeldByNobody, LeftInTrain
 from analyzer.engine.optim_events import OptimizerMade
 from analyzer.engine.program import Program, nest_key
 from analyzer.engine.trace import Gap, Site, Trace
@@ -15,6 +16,9 @@ from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
 from analyzer.syntax import ir
 from analyzer.syntax.scope import dotted, of_type, target_names, walk
+
+_MEASURES = re.compile("loss|criteri|metric|perceptual|extract", re.IGNORECASE)
+"""Names of modules that measure, which nobody trains. They only hush."""
 
 
 class FrozenModuleInTrainMode(Rule):
@@ -41,8 +45,10 @@ class FrozenModuleInTrainMode(Rule):
     model.backbone.eval()
     ```
     or override `train()` of the model so that the frozen part stays in evaluation mode. Where all of a model is frozen
-    but a new last layer, this is a note: a well-known recipe, whose statistics adapt to the new data. So it is where no
-    batch norm is seen: dropout in the frozen layers of a language model is an author's choice, and leaves no trace.
+    but a new last layer, this is a note: a well-known recipe, whose statistics adapt to the new data. So it is where
+    no batch norm is seen: dropout in the frozen layers of a language model is an author's choice, and leaves no trace.
+    And so it is in a file of networks that trains nothing, for a pretrained part that the class freezes and `train()`
+    will reach.
 
     ## When it stays quiet
     For parts without batch norm, dropout or ``self.training``, and those whose layers are not known; where anything
@@ -65,6 +71,7 @@ class FrozenModuleInTrainMode(Rule):
         """A training forward through a frozen part whose mode was set by a `train()` of what holds it."""
         _check_left(program, report)
         _check_asked(program, report)
+        _check_kept(program, report)
         passes = list(program.of(FrozenInTrain))
         if not passes:
             return
@@ -112,7 +119,7 @@ def _is_norm(program: Program, event: FrozenInTrain) -> bool:
     return "BatchNorm" in program.objects[event.module].name
 
 
-def _keeps_statistics(program: Program, event: FrozenInTrain | LeftInTrain) -> bool:
+def _keeps_statistics(program: Program, event: FrozenInTrain | LeftInTrain | HeldByNobody) -> bool:
     """Whether a part is known to have batch norm, whose statistics are a state that train mode changes. Dropout alone
     leaves nothing behind: evaluation finds what was frozen as it was."""
     names = {program.objects[part].name for part in event.parts}
@@ -243,6 +250,43 @@ def _check_asked(program: Program, report: Report) -> None:
             gaps=[Gap.CONVENTION],
             severity=Severity.NOTE,  # its layers were not read
         )
+
+
+def _check_kept(program: Program, report: Report) -> None:
+    """A network whose frozen part has batch norm, in a file that trains nothing: who trains it calls `train()`, and the
+    class does not hold the part back."""
+    if any(True for _ in program.of(Backward)) or any(True for _ in program.of(Step)):
+        return
+    seen: set[Site] = set()
+    for event in program.of(HeldByNobody):
+        cls = program.objects[event.owner].cls
+        if cls is None or event.why.site in seen or not _came_with_weights(program, event.module):
+            continue
+        if not _keeps_statistics(program, event) or _MEASURES.search(cls.node.name) or _sleeps_later(cls.node):
+            continue
+        if any(True for _ in program.project.callers(cls.node.name, cls.path)):
+            continue  # what they do was read with them
+        seen.add(event.why.site)
+        report(
+            event.why.site,
+            "What is frozen here {will run} in train mode as soon as `train()` of the whole is called"
+            + (", whatever `eval()` in the constructor says" if event.is_asleep else "")
+            + ": its batch norm goes on updating its statistics. Override `train()` so that this part stays in "
+            "evaluation mode.",
+            because=[program.objects[event.module].trace, event.why],
+            gaps=[Gap.CONVENTION],
+            severity=Severity.NOTE,  # who trains it was not read
+        )
+
+
+def _sleeps_later(cls: ir.ClassDef) -> bool:
+    """Whether another method than the constructor puts anything into evaluation mode."""
+    return any(
+        isinstance(node, ir.Call) and isinstance(node.callee, ir.Attribute) and node.callee.attr == "eval"
+        for method in cls.body
+        if isinstance(method, ir.FunctionDef) and method.name != "__init__"
+        for node in walk(method.body, True)
+    )
 
 
 def _came_with_weights(program: Program, module: ObjectId) -> bool:

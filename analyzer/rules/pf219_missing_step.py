@@ -9,12 +9,15 @@ from analyzer.engine.optim_events import GradientRead, NotCalled, OptimizerMade,
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap, start
 from analyzer.engine.values import ObjectId
+from analyzer.engine.words import words
 from analyzer.findings import Severity
 from analyzer.fixes.edits import InsertAfter, InsertStatement
 from analyzer.rules.base import DraftFix, Report, Rule
 from analyzer.rules.iteration import between, nest_of
+from analyzer.syntax import ir
 
 _HOOKS = re.compile(rb"register_\w*backward_hook|\.register_hook\(")
+_STEPS = re.compile(rb"\.step\(")
 
 
 class MissingStep(Rule):
@@ -45,7 +48,8 @@ class MissingStep(Rule):
     ## When it stays quiet
     When the step is in a callee, a closure or a framework; when the gradients are read (attacks, saliency, Fisher
     information, hand-written updates); when optimizer or scaler are handed to code that was not seen. A note where the
-    file hangs hooks into backward passes: they may be what the gradients are for.
+    file hangs hooks into backward passes: they may be what the gradients are for, and for a method whose callers were
+    not seen.
 
     ## Fix safety
     ``scaler.update()`` and the missing ``()`` are unsafe fixes: they change what is trained, which is the point. There
@@ -58,11 +62,12 @@ class MissingStep(Rule):
     since = "0.1"
 
     def check(self, program: Program, report: Report) -> None:
-        """The four ways in which a step is missing."""
+        """The ways in which a step is missing."""
         _not_called(program, report)
         _step_past_the_scaler(program, report)
-        if not program.is_cut:  # these two accuse because something is absent
+        if not program.is_cut:  # these accuse because something is absent
             _no_step(program, report)
+            _no_step_in_method(program, report)
             _no_update(program, report)
 
 
@@ -113,6 +118,29 @@ def _no_step(program: Program, report: Report) -> None:
         )
 
 
+def _no_step_in_method(program: Program, report: Report) -> None:
+    """A method resets the gradients of its object's optimizer and runs backward, and nothing that was read steps it."""
+    if any(True for _ in program.of(Step)) or any(True for _ in program.of(GradientRead)):
+        return
+    seen: set[ObjectId] = set()
+    for clear in program.of(Clear):
+        made = next((each for each in program.of(OptimizerMade) if each.optimizer == clear.optimizer), None)
+        if made is None or made.optimizer in seen or nest_of(clear) or not clear.calls or made.calls == clear.calls:
+            continue
+        after = [each for each in program.of(Backward) if each.function == clear.function and each.order > clear.order]
+        if not after or any((clear.modules | {made.optimizer}) & each.objects for each in program.of(Escape)):
+            continue
+        seen.add(made.optimizer)
+        report(
+            after[-1].site,
+            "Gradients are computed and reset in this method, and no step of the optimizer {does follow}: the "
+            "parameters never change. Call `optimizer.step()` after the backward pass.",
+            because=[made.trace, start(clear.site, "the gradients are reset here"), after[-1].trace],
+            gaps=[Gap.UNSEEN if program.names_entry(clear, _STEPS) else Gap.CONVENTION],
+            severity=Severity.NOTE,  # who calls it may step
+        )
+
+
 def _is_hooked(program: Program, backward: Backward) -> bool:
     """Whether the file hangs hooks into backward passes: they may be all that the gradients are computed for (Fisher
     information, relevance)."""
@@ -128,12 +156,21 @@ def _is_its_own(program: Program, optimizer: ObjectId, clear: Clear) -> bool:
 def _may_be_its_step(program: Program, step: Step, clear: Clear) -> bool:
     """Whether a step may apply the gradients that are reset: not that of another optimizer that is known, made of
     other modules or of tensors."""
+    if _are_reset_together(program, step, clear):
+        return False  # two parts of one model: each has its optimizer
     if step.optimizer is not None and clear.optimizer is not None and clear.modules:
         return bool(step.modules & clear.modules)
     are_two = None not in (step.optimizer, clear.optimizer) and step.optimizer != clear.optimizer
     if are_two and not step.modules and any(event.optimizer == step.optimizer for event in program.of(Clear)):
         return False  # two that were handed in, and each is reset by itself
     return not program.disjoint(step.modules, clear.modules)
+
+
+def _are_reset_together(program: Program, step: Step, clear: Clear) -> bool:
+    """Whether the optimizer that steps is another one, and resets its own gradients in the same loops."""
+    others = (each for each in program.of(Clear) if each.optimizer == step.optimizer)
+    are_two = None not in (step.optimizer, clear.optimizer) and step.optimizer != clear.optimizer
+    return are_two and any(each.loops == clear.loops and each.guards == clear.guards for each in others)
 
 
 def _owner(program: Program, clear: Clear) -> ObjectId | None:
@@ -145,9 +182,17 @@ def _owner(program: Program, clear: Clear) -> ObjectId | None:
 
 
 def _handed_on(program: Program, optimizer: ObjectId, clear: Clear) -> list[Gap]:
-    """Unseen code that has the optimizer could step it."""
+    """Unseen code that has the optimizer, or the model, could step it; a method of the model that is given nothing has
+    only the model."""
     mine = clear.modules | {optimizer}
-    return [Gap.UNSEEN for event in program.of(Escape) if event.objects & mine][:1]
+    handed = (event for event in program.of(Escape) if event.objects & mine)
+    return [Gap.UNSEEN for event in handed if optimizer in event.objects or not _is_asked(program, event)][:1]
+
+
+def _is_asked(program: Program, event: Escape) -> bool:
+    """``model.aux_loss()``."""
+    node = words(program).node(event.site)
+    return isinstance(node, ir.Call) and not node.args and isinstance(node.callee, ir.Attribute)
 
 
 def _no_update(program: Program, report: Report) -> None:

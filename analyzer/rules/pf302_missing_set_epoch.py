@@ -6,7 +6,7 @@ import re
 
 from analyzer.engine.data_events import LoaderIterated, LoaderMade
 from analyzer.engine.events import Backward, Event, Loop
-from analyzer.engine.loading import DISTRIBUTED_SAMPLERS, Loading, Training, is_const, loading
+from analyzer.engine.loading import DISTRIBUTED_SAMPLERS, Loading, Training, is_const, loading, picks_by_rank
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap, Site
 from analyzer.engine.values import ObjectId, Ref, truth
@@ -53,7 +53,8 @@ class MissingSetEpoch(Rule):
     ## When it stays quiet
     When ``set_epoch`` is called on the sampler, on the loader or on something that was not read; with
     ``shuffle=False``; in a loop of one round; for loaders that only evaluate; where Lightning, Accelerate or a
-    trainer takes the loader over. A note where nothing in a tree of several files wraps a model for several processes,
+    trainer takes the loader over. A note where the loader was made by code that was not read, or goes to such code that
+    may train on it, and where nothing in a tree of several files wraps a model for several processes,
     averages gradients or starts a trainer that does.
 
     ## Fix safety
@@ -72,6 +73,7 @@ class MissingSetEpoch(Rule):
             for sampler in made.samplers:
                 if _shuffles(known, sampler) and not _is_told(known, made, sampler):
                     _report(program, report, known, made, sampler)
+        _report_unread(program, report, known)
 
 
 def _trains_in(program: Program, event: LoaderIterated, epochs: Loop) -> bool:
@@ -106,6 +108,7 @@ def _report(program: Program, report: Report, known: Loading, made: LoaderMade, 
             continue
         if epochs is None or (training is None and isinstance(event, LoaderIterated)):
             continue
+        is_handed = training is None and _is_to_shuffle(made)
         place = Site(epochs.site.path, epochs.site.at + 1) if epochs.kind != "framework" else epochs.site
         because = [program.objects[sampler].trace, made.trace, epochs.trace, event.trace]
         report(
@@ -113,11 +116,51 @@ def _report(program: Program, report: Report, known: Loading, made: LoaderMade, 
             "Every round of this loop {does draw} the same order of the data: the epoch of the `DistributedSampler` "
             "is never set. Call `set_epoch(epoch)` on it at the start of each epoch.",
             because=[*because, training.trace] if training is not None else because,
-            gaps=_gaps(program, known, made, sampler, training),
-            severity=None if _may_train_together(program) else Severity.NOTE,
+            gaps=_gaps(program, known, made, sampler, training, is_handed),
+            severity=None if _may_train_together(program) and not is_handed else Severity.NOTE,
             fix=_fix(program, made, event, epochs),
         )
         return
+
+
+def _report_unread(program: Program, report: Report, known: Loading) -> None:
+    """A model that is wrapped for several processes trains on a loader that code elsewhere has made, and nothing speaks
+    of epochs that are set: if it shuffles for each rank, it always does so in the same way."""
+    wrapped = next((each for each in known.distributed if each.how == "replicated"), None)
+    if wrapped is None or known.made or known.epochs_set or known.sharded or known.fitted or picks_by_rank(program):
+        return
+    for backward in program.of(Backward):
+        if backward.framework or len(backward.loops) < 2:
+            continue
+        epochs, batches = backward.loops[-2:]
+        is_read = batches.kind != "data" or bool(batches.over) or batches.runs_over != ""
+        if is_read or epochs.kind != "range" or is_const(epochs.bound, 1) or not _is_from_elsewhere(program, batches):
+            continue
+        if any(True for _ in program.project.naming("set_epoch", "")) or not _sees_ranks(program, epochs):
+            return
+        if not program.project.is_single and not any(True for _ in program.project.naming("DistributedSampler", "")):
+            return  # each rank draws for itself
+        report(
+            Site(epochs.site.path, epochs.site.at + 1),
+            "Nothing that was read sets the epoch of the loader that this loop draws from: if it has a "
+            "`DistributedSampler`, every round {does draw} the same order of the data. Call `set_epoch(epoch)` on its "
+            "sampler at the start of each epoch.",
+            because=[wrapped.trace, epochs.trace, batches.trace, backward.trace],
+            gaps=[Gap.CONVENTION],
+            severity=Severity.NOTE,  # how the loader splits the data was not read
+        )
+        return
+
+
+def _is_from_elsewhere(program: Program, batches: Loop) -> bool:
+    """Whether a loop goes over a name, an attribute or an item: what calls make on the spot is another matter."""
+    text = program.sources.iterated_text(batches.site) or ""
+    return bool(text) and "range(" not in text
+
+
+def _sees_ranks(program: Program, epochs: Loop) -> bool:
+    """Whether the file of the loop trains in several processes itself."""
+    return _AVERAGES.search(program.project.read(epochs.site.path) or b"") is not None
 
 
 def _may_train_together(program: Program) -> bool:
@@ -146,11 +189,22 @@ def _age_of_data(program: Program, sampler: ObjectId, made: tuple[Loop, ...]) ->
     return len(made) if not born or max(born) < len(made) else len(made) - 1
 
 
+def _is_to_shuffle(made: LoaderMade) -> bool:
+    """Whether a loader shuffles where it has no sampler (``shuffle=sampler is None``): one for training."""
+    shuffle = made.argument("shuffle")
+    return shuffle is not None and not is_const(shuffle, False)
+
+
 def _gaps(
-    program: Program, known: Loading, made: LoaderMade, sampler: ObjectId, training: Training | None
+    program: Program,
+    known: Loading,
+    made: LoaderMade,
+    sampler: ObjectId,
+    training: Training | None,
+    is_handed: bool,
 ) -> list[Gap]:
     """Code that was not read and gets the sampler, or the loader, may set the epoch."""
-    gaps = [Gap.UNSEEN] if training is None else [training.gap] if training.gap else []
+    gaps = [Gap.CONVENTION if is_handed else Gap.UNSEEN] if training is None else [training.gap] if training.gap else []
     for other in training.among if training is not None else ():
         if not any(_shuffles(known, each) for each in known.made[other].samplers):
             gaps.append(Gap.UNSEEN)

@@ -69,7 +69,8 @@ class TrainingDataNotShuffled(Rule):
     train_loader = DataLoader(train_set, batch_size=64, shuffle=True)
     ```
 
-    A function or a class that takes `shuffle` and makes its loader without it is told as well.
+    A function or a class that takes `shuffle` and makes its loader without it is told as well, and so, as a note, is a
+    loader that shuffles in one process and whose `DistributedSampler` does not.
 
     ## When it stays quiet
     For loaders that only evaluate, or whose function or dataset is named so; for iterable datasets and samplers of
@@ -93,7 +94,7 @@ class TrainingDataNotShuffled(Rule):
     def check(self, program: Program, report: Report) -> None:
         """A loader that trains on an indexed dataset in the order it is stored, or that is never told to shuffle."""
         known = loading(program)
-        told = _report_ignored(program, report, known)
+        told = _report_ignored(program, report, known) | _report_halved(program, report, known)
         mixers: frozenset[str] | None = None
         for made in known.made.values():
             training = known.training(made)
@@ -186,6 +187,38 @@ def _report_ignored(program: Program, report: Report, known: Loading) -> frozens
             gaps=[Gap.CONVENTION],
         )
     return frozenset(told)
+
+
+def _report_halved(program: Program, report: Report, known: Loading) -> frozenset[Site]:
+    """A loader that shuffles in one process and gets a `DistributedSampler` that does not in several."""
+    told: set[Site] = set()
+    for made in known.made.values():
+        sampler, shuffle = sampler_of(program, made), made.argument("shuffle")
+        refs = [case for case in sampler.cases if isinstance(case, Ref)] if sampler is not None else []
+        if sampler is None or shuffle is None or is_const(shuffle, False, None) or not _is_off(known, refs):
+            continue
+        if known.is_evaluated(made) or _is_for_evaluation(program, made) or made.site in told:
+            continue
+        told.add(made.site)
+        keeps = program.objects[refs[0].obj].trace
+        report(
+            keeps.site,
+            "Where there are several processes this sampler {does keep} the order of the data, which is shuffled where "
+            "there is one. Pass it what `shuffle` of the loader depends on.",
+            because=[keeps, made.trace],
+            gaps=[Gap.CONVENTION],
+            severity=Severity.NOTE,  # the callers may want no order of their own
+        )
+    return frozenset(told)
+
+
+def _is_off(known: Loading, refs: list[Ref]) -> bool:
+    """Whether all of some samplers are distributed ones that keep the order by what is written down."""
+    return bool(refs) and all(
+        known.program.objects[ref.obj].name in DISTRIBUTED_SAMPLERS
+        and is_const(known.given(ref.obj, 3, "shuffle"), False)
+        for ref in refs
+    )
 
 
 def _is_asked(program: Program, made: LoaderMade) -> bool:

@@ -88,7 +88,7 @@ class Names:
         elif isinstance(value, ir.Display):
             for target in node.targets:
                 if isinstance(target, ir.Display) and len(target.items) == len(value.items):
-                    for one, other in zip(target.items, value.items, strict=True):
+                    for one, other in zip(target.items, map(_bare, value.items), strict=True):
                         if (name := dotted(one)) and isinstance(other, (ir.Name, ir.Attribute)):
                             self.used(other, ASSIGNED + name)
 
