@@ -208,7 +208,7 @@ def _check_targets(
     program: Program, report: Report, backwards: list[Backward], forwards: dict[object, list[Forward]]
 ) -> None:
     """A loss compares an output with a bootstrap target, and the backward pass runs through both."""
-    differences = (event for event in program.of(Bootstrapped) if event.is_guess or _is_made_small(program, event))
+    differences = (event for event in program.of(Bootstrapped) if _is_made_small(program, event))
     compared = [(event.target, event.output, event.function, event.is_guess) for event in differences]
     compared += [(*pair, event.function, False) for event in program.of(Loss) for pair in _compared(event)]
     for target, output, function, is_guess in compared:
