@@ -13,6 +13,7 @@ from analyzer.journal import Answers as Answers
 from analyzer.journal import Journal as Journal
 from analyzer.nesting import decode
 from analyzer.programs import MAX_TEXT_BYTES as MAX_TEXT_BYTES
+from analyzer.programs import installs as installs
 from analyzer.programs import is_code as is_code
 from analyzer.programs import telling as telling
 from analyzer.programs import tells_who_calls as tells_who_calls
@@ -38,6 +39,9 @@ class Options:
     select: frozenset[str] = frozenset()
     ignore: frozenset[str] = frozenset()
     min_confidence: Confidence = Confidence.LIKELY
+    has_all_texts: bool = True
+    """False: texts of the tree that configure (`analyzer.programs.texts`) were left unread: nothing is concluded from
+    what texts do not say."""
 
 
 def analyze(files: Files, targets: Sequence[str], options: Options | None = None) -> Report:
@@ -65,12 +69,12 @@ def analyze_each(
     return one_by_one.analyze_each(files, targets, options, report_on, journal)
 
 
-def answers(files: Files, report_on: Collection[str]) -> Answers:
-    """What a tree answers today to the questions that a `Journal` holds, for `analyze_each` with `report_on`."""
+def answers(files: Files, report_on: Collection[str], options: Options) -> Answers:
+    """What a tree answers today to the questions that a `Journal` holds, for `analyze_each` with the same."""
     from analyzer.notebooks.files import NotebookFiles
     from analyzer.project import Project
 
-    return Answers(Project(NotebookFiles(files)), report_on)
+    return Answers(Project(NotebookFiles(files), has_all_texts=options.has_all_texts), report_on)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ import posixpath
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 
-from analyzer.programs import code, is_python, scripts
+from analyzer.programs import code, installs, is_python, scripts
 
 _LOADS_BY_NAME = re.compile(
     rb"\b(?:import_module|__import__|iter_modules|walk_packages|exec_module|spec_from_file_location|run_module|run_path"
@@ -22,7 +22,6 @@ _DOTTED_STRING = re.compile(
 _ENTRY_POINT = re.compile(rb"=[ \t]*[\"']?([A-Za-z_][\w.]{0,200}:\w{1,80})")
 """As ``setup.cfg`` writes it."""
 _MAGIC_RUN = re.compile(rb"%run[ \t]+(?:-\w[ \t]+)*[\"']?([\w./-]+)")
-INSTALLERS = ("setup.py", "setup.cfg", "pyproject.toml")
 
 Imports = Callable[[bytes], Iterable[tuple[str, int]]]
 """The modules that a text imports, dotted, each with its level."""
@@ -78,9 +77,8 @@ class Leads:
         """The files that the tree's installation names, and the names of what is called in them."""
         found: list[tuple[str, list[bytes]]] = []
         for path in sorted(self.paths):
-            name = path.rpartition("/")[2]
-            if name in INSTALLERS:
-                pattern = _ENTRY_POINT if name == "setup.cfg" else _DOTTED_STRING
+            if installs(path):
+                pattern = _ENTRY_POINT if path.endswith("setup.cfg") else _DOTTED_STRING
                 found += self._written(path, self.read(path) or b"", pattern)
         return found
 

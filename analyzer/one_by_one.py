@@ -23,7 +23,7 @@ def analyze_each(
     with quiet_collector():
         rules = [rule for rule in catalogue.rules() if wanted(rule, options)]
         tree = NotebookFiles(files)
-        sources = Sources(Project(tree, journal))
+        sources = Sources(Project(tree, journal, has_all_texts=options.has_all_texts))
         for path in targets:
             sources.make_room()
             sources.project.journal.clear()

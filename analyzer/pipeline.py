@@ -52,7 +52,7 @@ def analyze(files: Files, targets: Sequence[str], options: Options) -> Report:
 def _examined(files: Files, targets: Sequence[str], options: Options) -> tuple[list[Finding], tuple[Skipped, ...]]:
     """A function of its own, so that trees and states are gone before the garbage collector may look at them."""
     rules = [rule for rule in catalogue.rules() if wanted(rule, options)]
-    run = Run(Sources(Project(files)), frozenset(targets), rules)
+    run = Run(Sources(Project(files, has_all_texts=options.has_all_texts)), frozenset(targets), rules)
     run.all(targets)
     return verified(run, files, options.min_confidence), run.notes(targets)
 

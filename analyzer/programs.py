@@ -19,10 +19,21 @@ _TEXTS = (
     ".yaml", ".yml", ".json", ".jsonnet", ".toml", ".cfg", ".ini", ".conf", ".gin", ".sh", ".bash", ".slurm", ".md",
     ".rst", ".txt",
 )  # fmt: skip
+INSTALLERS = ("setup.py", "setup.cfg", "pyproject.toml")
 MAX_TEXTS, MAX_TEXT_BYTES = 2000, 256 * 1024
 """Of texts that configure, those nearest to the root; larger ones are data."""
 MARK = b"\xef\xbb\xbf"
 """What some editors put before the first line."""
+
+
+_POINTER = b"version https://git-lfs.github.com/spec/"
+POINTER = "its content is in Git LFS"
+"""Why such a file is no code."""
+
+
+def is_pointer(source: bytes) -> bool:
+    """Whether a file holds the address of its content, as Git LFS writes it."""
+    return source.startswith(_POINTER)
 
 
 def is_python(path: str) -> bool:
@@ -38,6 +49,11 @@ def is_code(path: str) -> bool:
 def is_text(path: str) -> bool:
     """Whether a file is a configuration, a launch script or a page."""
     return path.endswith(_TEXTS)
+
+
+def installs(path: str) -> bool:
+    """Whether a file says how its folder is installed for others."""
+    return path.rpartition("/")[2] in INSTALLERS
 
 
 def texts(paths: Iterable[str]) -> list[str]:

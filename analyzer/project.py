@@ -31,8 +31,9 @@ _IMPORT_LINE = re.compile(rb"[ \t]*(?:from|import)\b")
 class Project:
     """The tree under analysis as importable modules."""
 
-    def __init__(self, files: Files, journal: Journal | None = None) -> None:
+    def __init__(self, files: Files, journal: Journal | None = None, *, has_all_texts: bool = True) -> None:
         self.files = files
+        self._has_all_texts = has_all_texts
         self.journal = Journal() if journal is None else journal
         """The questions that anything was asked since somebody last looked: what a result depends on."""
         self._paths = frozenset(files.paths())
@@ -56,6 +57,7 @@ class Project:
         """The same tree with another text of one file: what is known of the others stays known."""
         changed: Project = object.__new__(Project)
         changed.files, changed.journal, changed._changed = files, self.journal, path
+        changed._has_all_texts = self._has_all_texts
         changed._paths, changed._python, changed._code = self._paths, self._python, self._code
         changed._num_words = 0
         changed._by_word, changed._others = dict(self._by_word), self._others | {path}
@@ -213,13 +215,17 @@ class Project:
     def is_left_off(self, name: str) -> bool:
         """Whether the texts of the tree turn a setting off, and none turns it on (`analyzer.settings`). Asked of the
         tree as it is, whatever is tried on one file."""
-        found = self.journal.answers["left off", name] = self.is_whole and self._set.is_left_off(name)
+        found = self.journal.answers["left off", name] = self._tells_all and self._set.is_left_off(name)
         return found
 
     def is_left_on(self, name: str) -> bool:
         """Whether the texts of the tree turn a setting on, and none turns it off. Asked as `is_left_off`."""
-        found = self.journal.answers["left on", name] = self.is_whole and self._set.is_left_on(name)
+        found = self.journal.answers["left on", name] = self._tells_all and self._set.is_left_on(name)
         return found
+
+    @property
+    def _tells_all(self) -> bool:
+        return self.is_whole and self._has_all_texts
 
     @property
     def _set(self) -> Settings:
@@ -231,7 +237,11 @@ class Project:
     def _in_rough(self) -> Reach:
         if self._reach is None:
             self._reach = Reach(
-                self._paths, self.files.read, lambda source: imported_modules(_JOINED.sub(b" ", source)), self._home
+                self._paths,
+                self.files.read,
+                lambda source: imported_modules(_JOINED.sub(b" ", source)),
+                self._home,
+                has_all_texts=self._has_all_texts,
             )
         return self._reach
 

@@ -18,10 +18,10 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from analyzer.callers import called_by, is_served, offered
-from analyzer.leads import INSTALLERS, Imports, Leads, Resolve, followed, is_package, loads_by_name
+from analyzer.leads import Imports, Leads, Resolve, followed, is_package, loads_by_name
 from analyzer.liveness import Live
 from analyzer.outline import Outline, outline
-from analyzer.programs import text, texts
+from analyzer.programs import INSTALLERS, text, texts
 from analyzer.unit_tests import is_file_of_tests
 
 MAX_FILES = 1500
@@ -52,8 +52,15 @@ class Reach:
     """What the programs of one tree reach."""
 
     def __init__(
-        self, paths: Collection[str], read: Callable[[str], bytes | None], imports: Imports, resolve: Resolve
+        self,
+        paths: Collection[str],
+        read: Callable[[str], bytes | None],
+        imports: Imports,
+        resolve: Resolve,
+        *,
+        has_all_texts: bool = True,
     ) -> None:
+        self._has_all_texts = has_all_texts
         self._leads = Leads(paths, read, imports, resolve)
         self._is_asked = 1 < len(self._leads.python) <= MAX_FILES
         self._outlines: dict[str, Outline] = {}
@@ -77,6 +84,8 @@ class Reach:
         if self._is_reached_at_home(path, wanted):
             return None
         dead = self._unreached()
+        if self._looks_up and not self._has_all_texts:
+            return None  # a text that was not read may hold the name
         if path in self._alone:
             return NO_IMPORT
         if wanted not in dead.get(path, ()) and wanted[:1] not in dead.get(path, ()):

@@ -92,10 +92,12 @@ def examine_memory(given: ReviewInput, engines: Engines) -> Memory | Failed:
 
 def _code(given: ReviewInput, engines: Engines) -> Code:
     moved = renames(given.snapshot)
+    files = frozenset(given.head.paths())
     targets = [
         file.path
         for file in given.snapshot.changed_files
         if file.status not in {"removed", "unchanged"}
+        and (file.path in files or given.snapshot.is_cut)  # else it is a link or a submodule
         and file.path.endswith((".py", ".ipynb"))
         and given.config.reviews(file.path)
     ]
@@ -105,8 +107,10 @@ def _code(given: ReviewInput, engines: Engines) -> Code:
     options = Options(select=config.select, ignore=config.ignore, min_confidence=Confidence.POSSIBLE)
     head_tree = WithoutFiles(given.head, given.skip)
     around = _around(given, head_tree)
-    head = engines.analyze(head_tree, [*targets, *around], options) if targets or around else _NOTHING
-    base = _at_base(head, given.base, moved, options, engines)
+    at_head = replace(options, has_all_texts=not given.unread_head.texts)
+    head = engines.analyze(head_tree, [*targets, *around], at_head) if targets or around else _NOTHING
+    at_base = replace(options, has_all_texts=not given.unread_base.texts)
+    base = _at_base(head, given.base, moved, at_base, engines)
     new = _unknown(introduced(head, base, head_tree.read, given.base.read, moved), given, head_tree, moved)
     new = [_with_severity(item, config) for item in new if not config.ignores(item.rule, item.path)]
     return Code(

@@ -16,7 +16,7 @@ from bot.core.config_text import Problem
 from bot.core.ledger import Posted
 from bot.core.ledger_json import ledger_from_json, ledger_to_json
 from bot.core.plan import Annotation, CheckAction, CheckOutcome, Plan, ReviewComment
-from bot.core.review_input import MemoryTree, ReviewInput
+from bot.core.review_input import MemoryTree, ReviewInput, Unread
 from bot.sources.base import ChangedFile, PullSnapshot, Tree
 
 
@@ -72,6 +72,8 @@ def review_input_to_json(given: ReviewInput) -> dict[str, Any]:
         "skip": dict(given.skip),
         "generation": given.generation,
         "web_url": given.web_url,
+        "unread_head": asdict(given.unread_head),
+        "unread_base": asdict(given.unread_base),
     }
 
 
@@ -89,6 +91,8 @@ def review_input_from_json(document: Mapping[str, Any]) -> ReviewInput:
         skip=dict(document["skip"]),
         generation=document["generation"],
         web_url=document["web_url"],
+        unread_head=Unread(**document["unread_head"]),
+        unread_base=Unread(**document["unread_base"]),
     )
 
 

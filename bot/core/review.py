@@ -165,7 +165,7 @@ def _code_check(
         return CheckOutcome(name=CODE_CHECK, conclusion=end, state="failed", title=title, summary=summary)
     mine = [item for item in placed if item.finding in code.findings]  # without those that people silenced
     state = code_state(code.findings, is_incomplete=bool(code.skipped) or given.snapshot.is_cut)
-    title, summary, text = code_texts(code, mine, tuple(problems), given.snapshot, links)
+    title, summary, text = code_texts(code, mine, tuple(problems), given, links)
     return CheckOutcome(
         name=CODE_CHECK,
         conclusion=conclusion(state, config.strictest("code", _bad(code.findings)), config),

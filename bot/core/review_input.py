@@ -13,6 +13,14 @@ from bot.core.ledger import Ledger
 from bot.sources.base import PullSnapshot, Tree
 
 
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """How many files of a tree were left unread although all of it is asked who calls what: its code, its texts."""
+
+    code: int = 0
+    texts: int = 0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewInput:
     """One pull request, ready to be reviewed.
@@ -32,6 +40,8 @@ class ReviewInput:
     skip: Mapping[str, str] = field(default_factory=dict)
     generation: int = 0
     web_url: str = "https://github.com"
+    unread_head: Unread = Unread()
+    unread_base: Unread = Unread()
 
 
 def git_blob_id(content: bytes) -> str:

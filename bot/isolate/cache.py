@@ -42,8 +42,9 @@ class ReportCache:
     def __init__(self, store: Store, options: Options, tree: Snapshot) -> None:
         self._store = store
         self._tree = tree
+        self._options = options
         self._answers: Answers | None = None
-        chosen = [sorted(options.select), sorted(options.ignore), options.min_confidence.value]
+        chosen = [sorted(options.select), sorted(options.ignore), options.min_confidence.value, options.has_all_texts]
         self._base = digest_of(json.dumps([_FORMAT, engine(), chosen]).encode())
 
     def get(self, target: str) -> Report | None:
@@ -79,7 +80,7 @@ class ReportCache:
         if not asked:
             return True
         if self._answers is None:
-            self._answers = answers(self._tree, self._tree.shown)
+            self._answers = answers(self._tree, self._tree.shown, self._options)
         return self._answers.hold(asked)
 
     def _key(self, target: str, digest: str) -> str:

@@ -11,13 +11,13 @@ from bot.core.policy import Level
 from bot.render import limits
 from bot.render.markdown import Links, code, count, escape, fold, prose, table, visible
 from bot.render.memory import explained, headline, memory_table
-from bot.sources.base import PullSnapshot
 from estimator.api import Impact
 
 if TYPE_CHECKING:
     from bot.core.config_text import Problem
     from bot.core.examine import Code
     from bot.core.placing import Placed
+    from bot.core.review_input import ReviewInput, Unread
 
 MAX_LISTED = 50
 
@@ -75,7 +75,7 @@ def findings_table(placed: Sequence[Placed], links: Links) -> str:
 
 
 def code_texts(
-    result: Code, placed: Sequence[Placed], problems: Sequence[Problem], snapshot: PullSnapshot, links: Links
+    result: Code, placed: Sequence[Placed], problems: Sequence[Problem], given: ReviewInput, links: Links
 ) -> tuple[str, str, str]:
     """Title, summary and text of ``preflight/code``."""
     counts = severity_counts(result.findings)
@@ -87,13 +87,32 @@ def code_texts(
     around = f" and {count(result.num_around, 'unchanged one')} that import them" if result.num_around else ""
     looked = f"Looked at {count(result.num_files, 'changed Python file')}{around}, compared with the merge base."
     summary = [looked]
-    if snapshot.is_cut:
+    if given.snapshot.is_cut:
         summary.append("GitHub lists at most 3,000 changed files: the rest was not looked at.")
+    if result.num_files:
+        summary += _unread(given.unread_head, given.unread_base)
     if placed:
         summary.append(findings_table(placed, links))
     summary += [*_skipped(result.skipped), *_problems(problems)]
     text = [part for part in (_possible(result, links), suppressed_list(result.suppressed, links)) if part]
     return title, "\n\n".join(summary), "\n\n".join(text)
+
+
+def _unread(head: Unread, base: Unread) -> list[str]:
+    """What was not read of the rest of the repository, and what that means for the findings."""
+    num_code, num_texts = max(head.code, base.code), max(head.texts, base.texts)
+    said = []
+    if num_code:
+        said.append(
+            f"Not read: {count(num_code, 'file')} of code that the changed ones do not lead to, as there is more of it "
+            "than is read for one review. Whatever may be unused is judged as if something may call it."
+        )
+    if num_texts:
+        said.append(
+            f"Not read: {count(num_texts, 'configuration file')} beside the code, as there is more of them than is "
+            "read for one review. Whatever they may turn on or name is judged as if they do."
+        )
+    return said
 
 
 def _skipped(skipped: Sequence[Skipped]) -> list[str]:

@@ -114,6 +114,14 @@ def test_files_that_name_something_are_found_after_one_of_them_changed() -> None
     ]
 
 
+def test_nothing_is_concluded_from_texts_that_were_not_read() -> None:
+    files = Texts({"a.py": b"use_ema = False\n", "b.py": b"use_amp = True\n"})
+    whole, part = Project(files), Project(files, has_all_texts=False)
+    assert (whole.is_left_off("use_ema"), whole.is_left_on("use_amp")) == (True, True)
+    for project in (part, part.with_changed(files, "a.py")):
+        assert (project.is_left_off("use_ema"), project.is_left_on("use_amp")) == (False, False)
+
+
 def test_importers_name_the_file_on_a_line_of_an_import() -> None:
     files = {
         "lib/a.py": b"x = 1\n",

@@ -19,6 +19,7 @@ from bot.core.ledger import Ignored, Ledger, ignoring
 from bot.core.plan import Plan
 from bot.core.plan_json import plan_from_json, plan_to_json, review_input_from_json, review_input_to_json
 from bot.core.review import Engines, MemoryTree, ReviewInput, review
+from bot.core.review_input import Unread
 from bot.sources.base import ChangedFile, PullSnapshot
 
 HEAD = "b" * 40
@@ -219,6 +220,24 @@ def test_possible_findings_are_folded_away() -> None:
     plan = review(given({"t.py": "maybe.append(loss)\n"}, {}, {"t.py": "@@ -0,0 +1 @@\n+x"}), ENGINES)
     assert (plan.comments, plan.summary) == ((), None)
     assert "1 less certain" in plan.checks[0].text
+
+
+def test_what_was_not_read_of_the_repository_is_said() -> None:
+    small = given({"t.py": "x = 1\n"}, {"t.py": "x = 0\n"}, {"t.py": "@@ -1 +1 @@\n-x = 0\n+x = 1"})
+    assert "Not read" not in review(small, ENGINES).checks[0].summary
+    large = replace(small, unread_head=Unread(code=1_501), unread_base=Unread(texts=2))
+    said = review(review_input_from_json(json.loads(json.dumps(review_input_to_json(large)))), ENGINES).checks[0]
+    assert said.conclusion == "success"
+    assert "Not read: 1,501 files of code" in said.summary
+    assert "Not read: 2 configuration files" in said.summary
+    seen = []
+
+    def asked(files: Files, targets: Sequence[str], options: Options | None) -> Report:
+        seen.append(options is not None and options.has_all_texts)
+        return analyze(files, targets, options)
+
+    review(replace(ONE, unread_base=Unread(texts=1)), replace(ENGINES, analyze=asked))
+    assert seen == [True, False]
 
 
 def test_hostile_names_stay_text() -> None:

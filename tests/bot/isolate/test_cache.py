@@ -19,6 +19,7 @@ from bot.isolate import folder as folders
 from bot.isolate.folder import Folder, folder_for
 from bot.isolate.pool import Job, analyze_in_children
 from bot.isolate.snapshot import digest_of
+from tests.analyzer.test_unreached import _LOADS, _MAIN, _NET
 from tests.bot.isolate.test_pool import BUGGY, job
 
 HELPER = "kept = []\n\n\ndef keep(item):\n    kept.append(item)\n"
@@ -102,6 +103,21 @@ def test_of_the_list_of_files_only_what_an_import_finds(kept: Kept) -> None:
     (work.root / "new.py").write_text("")
     assert remembered(replace(work, paths=[*work.paths, "new.py"]), folder) == set(work.targets)
     assert remembered(replace(work, paths=["train.py"], targets=["train.py"]), folder) == set()
+
+
+def test_of_the_texts_of_a_tree_only_what_was_asked(tmp_path: Path) -> None:
+    """Names are looked up in this tree, so that every text of it may name what nothing calls."""
+    (tmp_path / "tree").mkdir()
+    texts = {"README.md": "# nets\n", "nets.yaml": "head: linear\n"}
+    work = job(tmp_path / "tree", {"net.py": _NET, "main.py": _MAIN, "other.py": _LOADS, **texts})
+    work = replace(work, targets=[path for path in work.targets if path.endswith(".py")])
+    analyze_in_children(work, 1, store=Folder(tmp_path / "cache"))
+    assert b"unreached" in b"".join(place.read_bytes() for place in (tmp_path / "cache").rglob("*") if place.is_file())
+    for path, text in (("README.md", "# other words\n"), ("nets.yaml", "head: convolution\n"), ("new.yaml", "a: 1\n")):
+        (work.root / path).write_text(text)
+        assert remembered(replace(work, paths=[*work.paths, path]), tmp_path / "cache") == set(work.targets), path
+    (work.root / "nets.yaml").write_text("head: spare\n")
+    assert "net.py" not in remembered(work, tmp_path / "cache")
 
 
 def test_a_finding_in_a_file_that_is_not_shown_is_no_part_of_a_report(kept: Kept) -> None:

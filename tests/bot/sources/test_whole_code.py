@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from analyzer.api import analyze
+from analyzer.api import Options, analyze
 from analyzer.findings import Severity
-from bot.core.review_input import MemoryTree, git_blob_id
+from bot.core.review_input import MemoryTree, Unread, git_blob_id
 from bot.github.contents import Entry, Listing
 from bot.sources import github
 from bot.sources.github import LazyTree, fetch_closure
@@ -78,6 +78,45 @@ def test_nothing_is_concluded_from_a_tree_that_is_too_large(monkeypatch: pytest.
     tree, _ = _read(_FILES)
     assert tree.read("apart/m0.py") is None
     assert {severity for rule, _, severity in _severities(tree) if rule == "PF204"} == {Severity.ERROR}
+
+
+_SETTINGS = {
+    "net.py": _NET,
+    "main.py": _MAIN,
+    "other.py": _LOADS,
+    "pyproject.toml": "[tool.black]\n",
+    **{f"conf/large{number}.json": f"{number}" + "x" * 900 for number in range(4)},
+}
+
+
+def _judged(tree: LazyTree) -> Severity:
+    options = Options(has_all_texts=not tree.unread().texts)
+    found = analyze(tree.frozen(), ["net.py"], options).findings
+    return min((item.severity for item in found if item.rule == "PF204"), key=lambda severity: severity.rank)
+
+
+def test_texts_do_not_crowd_the_code_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They have room of their own. Where some were not read, no name counts as spoken nowhere in them."""
+    hub: Any = _Hub(_SETTINGS)
+    trees = []
+    for room in (16 << 20, 2000):
+        monkeypatch.setattr(github, "TEXT_BYTES", room)
+        monkeypatch.setattr(github, "CODE_BYTES", len("".join(_SETTINGS[path] for path in _SETTINGS if ".py" in path)))
+        tree = LazyTree(hub, "c0ffee")
+        fetch_closure(hub, {tree: ["net.py", *tree.code()]}, pairs={})
+        trees.append(tree)
+    whole, part = trees
+    assert (whole.unread(), part.unread()) == (Unread(), Unread(texts=2))
+    assert all(part.read(path) is not None for path in ("net.py", "main.py", "other.py", "pyproject.toml"))
+    assert (_judged(whole), _judged(part)) == (Severity.NOTE, Severity.ERROR)
+
+
+def test_code_that_was_not_read_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(github, "CODE_FILES", 100)
+    hub: Any = _Hub(_FILES)
+    tree = LazyTree(hub, "c0ffee")
+    fetch_closure(hub, {tree: ["net.py", *tree.code()]}, pairs={})
+    assert tree.unread() == Unread(code=len([path for path in _FILES if path.endswith(("py", "go"))]))
 
 
 def test_files_that_are_no_code_do_not_crowd_it_out(monkeypatch: pytest.MonkeyPatch) -> None:
