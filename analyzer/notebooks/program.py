@@ -14,6 +14,7 @@ from analyzer.fixes.apply import apply
 from analyzer.nesting import MAX_FILE_BYTES, too_deep
 from analyzer.notebooks.cells import CodeCell, code_cells, left_out
 from analyzer.notebooks.magics import Line, as_python, lines_of
+from analyzer.programs import POINTER, is_pointer
 
 MAX_BYTES = 32 * 2**20
 """Outputs are part of the file: a notebook is much longer than its program."""
@@ -98,6 +99,8 @@ def read(raw: bytes) -> Notebook:
     """A notebook's program. Raises `InputError` with words for a person where there is none."""
     if len(raw) > MAX_BYTES:
         raise InputError(f"{len(raw):,} bytes long; notebooks of at most {MAX_BYTES:,} bytes are analysed")
+    if is_pointer(raw):
+        raise InputError(POINTER)
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:

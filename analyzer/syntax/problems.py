@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import warnings
 
+from analyzer.programs import POINTER, is_pointer
 from analyzer.syntax.later import cst
 
 
@@ -26,6 +27,8 @@ def syntax_problem(source: bytes) -> str | None:
 
 
 def _confirmed(source: bytes, known: SyntaxError | None) -> str | None:
+    if is_pointer(source):
+        return POINTER
     try:
         cst.parse_module(source)
     except cst.ParserSyntaxError as error:
