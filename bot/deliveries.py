@@ -30,7 +30,8 @@ from bot.intents import (
 T = TypeVar("T")
 _SHA = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _GROUP_REF = re.compile(r"\bgh-readonly-queue/.+/pr-(\d{1,18})-(?:[0-9a-f]{64}|[0-9a-f]{40})$")
-_FULL_NAME = re.compile(r"[A-Za-z0-9_.\-]{1,100}/[A-Za-z0-9_.\-]{1,100}")
+_FULL_NAME = re.compile(r"(?!\.{1,2}/)[A-Za-z0-9_.\-]{1,100}/(?!\.{1,2}$)[A-Za-z0-9_.\-]{1,100}")
+"""It becomes part of addresses: no step up."""
 
 
 def read(event: str, payload: Mapping[str, Any], app_id: int | None = None) -> Intent:

@@ -1,4 +1,4 @@
-"""Tokens never reach a log: installation tokens of both forms, other GitHub tokens, JWTs, PEM keys."""
+"""Tokens never reach a log: installation tokens, other GitHub tokens, JWTs, PEM keys, links to archives."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import re
 # `ghs_APPID_JWT` (since 2026-04) is much longer than 40 characters and holds dots: no length is assumed.
 _SECRETS = re.compile(
     r"gh[a-z]_[A-Za-z0-9_.\-]+|github_pat_\w+|eyJ[A-Za-z0-9_\-]+\.[A-Za-z0-9_\-]+\.[A-Za-z0-9_\-]*"
+    r"|(?<=[?&]token=)[^&\s\"']+"  # a link to an archive of a private repository
     r"|-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
     re.DOTALL,
 )

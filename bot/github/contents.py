@@ -30,6 +30,8 @@ _TARBALL_FROM = 300
 """Missing blobs from which one tarball is cheaper than batches."""
 _TARBALL_FROM_SINGLE = 12
 """Blobs that no batch gave (large, or not UTF-8) from which a tarball is cheaper than one request for each."""
+_MAX_ALONE = 3
+"""Queries for one blob that GitHub does not get done with, from which it is the queries and not the blobs."""
 MAX_SINGLE = 600
 """Blobs that one reading asks for one by one; more of them would use up the installation's requests of an hour."""
 _TARBALL_MAX_BYTES = 200 * 1024 * 1024
@@ -66,6 +68,8 @@ class Contents:
         self._keys = keys
         self._repo_id = repo_id
         self._full_name = full_name
+        self._num_alone = 0
+        """Blobs that no query gave although it asked for nothing else."""
 
     def tree(self, commit: str) -> Listing:
         """Every file of a commit; symlinks and submodules are none."""
@@ -165,11 +169,14 @@ class Contents:
     def _in_parts(self, shas: Sequence[str]) -> dict[str, bytes]:
         """Of one query; where GitHub does not get done with it, of two with half of it each. What they give is kept at
         once, so that a later attempt asks for the rest alone. Where GitHub is down, the first blob that is asked for by
-        itself says so."""
+        itself says so; where only queries fail, the others are left to what does not need them."""
+        if self._num_alone >= _MAX_ALONE:
+            return {}
         try:
             return self._keep(self._batch(shas))
         except TooSlow:
             if len(shas) == 1:
+                self._num_alone += 1
                 content = self._one(shas[0])
                 return {} if content is None else self._keep({shas[0]: content})
         half = len(shas) // 2

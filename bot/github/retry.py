@@ -79,9 +79,11 @@ def github_client(auth: Auth.Auth, base_url: str, verify: bool | str = True) -> 
     )
 
 
-def _retry() -> Retry:
+def _retry(read: int = 3) -> Retry:
+    """`read`: how often an answer may be waited for in vain."""
     return Retry(
         total=3,
+        read=read,
         backoff_factor=0.3,
         status_forcelist=[500, 502, 503, 504],
         allowed_methods={"GET"},
@@ -171,7 +173,7 @@ class Api:
             session.trust_env = False  # a .netrc would replace our credential
             session.proxies = requests.utils.get_environ_proxies(url)
             for scheme in ("http://", "https://"):
-                session.mount(scheme, HTTPAdapter(max_retries=_retry()))
+                session.mount(scheme, HTTPAdapter(max_retries=_retry(read=1)))
             try:
                 answer = session.get(url, headers=headers, timeout=_DOWNLOAD_TIMEOUT, verify=self._verify, stream=True)
             except requests.RequestException as error:

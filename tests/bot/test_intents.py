@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -144,6 +145,8 @@ def test_a_rerun_of_another_apps_check_is_ignored() -> None:
         ("pull_request.head", None),
         ("pull_request.head.sha", "abc"),
         ("repository.full_name", "a/b/c"),
+        ("repository.full_name", "../b"),
+        ("repository.full_name", "a/.."),
         ("installation", None),
     ],
 )
@@ -156,6 +159,35 @@ def test_a_malformed_payload_names_the_key(path: str, value: object) -> None:
     place[last] = value
     with pytest.raises(InputError, match=path.split(".")[0]):
         deliveries.read("pull_request", payload)
+
+
+_ODD: list[Any] = [None, [], {}, "", -1, 1 << 70, 1.5, True, "x" * 10_000, "\ud800", [[[]]], {"a": {}}, "\x00", "a\nb"]
+
+
+def _places(document: dict[str, Any], way: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    for key, value in document.items():
+        yield (*way, key)
+        if isinstance(value, dict):
+            yield from _places(value, (*way, key))
+
+
+@pytest.mark.parametrize(("event", "payload", "kind"), CASES)
+def test_whatever_stands_in_a_payload_it_is_an_intent_or_an_input_error(
+    event: str, payload: dict[str, Any], kind: type[Any]
+) -> None:
+    for *way, last in _places(payload):
+        for odd in _ODD:
+            changed = copy.deepcopy(payload)
+            place = changed
+            for key in way:
+                place = place[key]
+            place[last] = copy.deepcopy(odd)
+            try:
+                intent = deliveries.read(event, json.loads(json.dumps(changed)), app_id=1)
+            except InputError:
+                continue
+            assert intent == intents.from_json(json.loads(json.dumps(intents.to_json(intent)))), (way, last, odd)
+    assert kind is type(deliveries.read(event, payload))
 
 
 def test_a_job_that_we_did_not_write_is_refused() -> None:

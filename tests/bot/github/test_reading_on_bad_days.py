@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import redis
@@ -15,6 +17,7 @@ from bot.github.errors import GitHubDown, RateLimited, TooSlow
 from bot.github.gateway import Gateway
 from bot.localhub.faults import Fault
 from bot.localhub.server import Server
+from bot.redact import redact
 from bot.settings import Pace, Secret, WorkerSettings, WorkerTimes
 from bot.store import Keys
 from tests.localhub.world import World, build, commit
@@ -106,12 +109,14 @@ def test_one_bad_moment_costs_one_query_more(world: World, asking: Asking) -> No
     assert _asked(world, "/graphql") == [502, 200, 200]
 
 
-def test_what_graphql_never_gives_comes_one_by_one(world: World, asking: Asking) -> None:
-    """A single blob is asked for elsewhere: it may be the one that makes every query of its fail."""
-    sha, entries = _commit(world, _TEXTS[:8])
+def test_where_queries_never_work_the_archive_does(world: World, asking: Asking) -> None:
+    """A single blob is asked for elsewhere, as it may be the one that every query fails for; not all of them are."""
+    sha, entries = _commit(world, _TEXTS)
     _gives_up(world, 0)
-    assert len(asking().contents.blobs(entries, sha)) == 8
-    assert len(_asked(world, "/git/blobs/")) == 8
+    assert len(asking().contents.blobs(entries, sha)) == BATCH
+    assert len(_asked(world, "/graphql")) < 14
+    assert len(_asked(world, "/git/blobs/")) == 3
+    assert _asked(world, "/tarball/") == [302]
 
 
 def test_a_github_that_is_down_is_left_in_peace_soon(world: World, asking: Asking) -> None:
@@ -195,3 +200,36 @@ def test_a_token_that_ended_before_the_archive_is_renewed(world: World, asking: 
         world.server.service.hub.rows.tokens.clear()
     assert len(gateway.contents.blobs(entries, sha)) == len(_MANY)
     assert _asked(world, "/tarball/") == [401, 302]
+
+
+class _Archive(BaseHTTPRequestHandler):
+    """Where archives are kept, as on github.com: another host, a link with a token of its own. It hangs up."""
+
+    seen: ClassVar[list[str | None]] = []
+
+    def do_GET(self) -> None:
+        self.seen.append(self.headers.get("Authorization"))
+        self.close_connection = True
+
+    def log_message(self, *_: Any) -> None: ...
+
+
+def test_neither_the_credential_nor_the_link_goes_where_it_should_not(
+    world: World, asking: Asking, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The library that repeats a request says at what address."""
+    sha, entries = _commit(world, _MANY)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Archive)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    link = f"http://localhost:{server.server_port}/acme/legacy.tar.gz/{sha}?token=AAATHELINKSSECRET"
+    fault = Fault(kind="status", path="/tarball/", status=302, headers={"Location": link}, count=9)
+    world.server.service.faults.add(fault)
+    with caplog.at_level("INFO"), pytest.raises(GitHubDown) as caught:
+        asking().contents.blobs(entries, sha)
+    server.shutdown()
+    server.server_close()
+    assert _Archive.seen
+    assert set(_Archive.seen) == {None}
+    assert "AAATHELINKSSECRET" in caplog.text, "else nothing is tried here"
+    assert "AAATHELINKSSECRET" not in redact(caplog.text)
+    assert "AAATHELINKSSECRET" not in str(caught.value)
