@@ -362,7 +362,7 @@ def _run_over(case: Value) -> str:
     tensors = [item for item in nested(element) if isinstance(item, Tensor)]
     if any(tensor.param_of for tensor in tensors):
         return "parameters"
-    return "tensor" if any(tensor.device for tensor in tensors) else ""
+    return "tensor" if any(tensor.device and not tensor.is_opaque for tensor in tensors) else ""
 
 
 def written_out(iterable: ir.Expr) -> tuple[ir.Constant, ...]:

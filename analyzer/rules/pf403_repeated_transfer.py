@@ -458,14 +458,18 @@ def _is_yielded(program: Program, transfer: Transfer) -> bool:
 
 def _is_another_item(program: Program, transfer: Transfer) -> bool:
     """``batches[i].to(device)``, ``for x in batches: x.to(device)``: whether a loop gives one item of a container
-    for each iteration."""
+    for each iteration. Or one object, whose method moves what it holds: ``for x in batches: model(x.inputs())``."""
     node = words(program).node(transfer.site)
     moved = node.callee.value if isinstance(node, ir.Call) and isinstance(node.callee, ir.Attribute) else None
+    read = set[str]()
     if isinstance(moved, ir.Subscript):
-        moved = moved.index
-    elif not isinstance(moved, ir.Name):
-        return False
-    read = {part.id for part in walk((moved,), False) if isinstance(part, ir.Name)}
+        read = {part.id for part in walk((moved.index,), False) if isinstance(part, ir.Name)}
+    elif isinstance(moved, (ir.Name, ir.Attribute)):
+        read = {base_name(moved)}
+    if read == {"self"}:
+        asked = [words(program).node(site) for site in transfer.calls]
+        parts = (each.callee if isinstance(each, ir.Call) else each for each in asked)
+        read = {base_name(part) for part in parts if isinstance(part, ir.Attribute)}
     around = [program.statement_of(loop) for loop in transfer.loops]
     return any(loop is not None and not read.isdisjoint(target_names(loop.target)) for loop in around)
 
