@@ -38,6 +38,7 @@ from analyzer.knowledge.homes import public_name
 from analyzer.records import replace
 from analyzer.syntax import ir
 
+_OF_DICTS = frozenset({".values", ".items"})
 _SEQUENTIAL = "torch.nn.Sequential"
 _BUILTINS = frozenset(
     [
@@ -363,7 +364,8 @@ class Lookups(Uses):
         if isinstance(case, (Const, Scalar)):
             return Scalar()
         via = case.via if isinstance(case, Unknown) else frozenset()
-        return replace(unseen("what the loop iterates over is not known", self.site(at)), via=via)
+        roots = case.roots if isinstance(case, Unknown) and case.called in _OF_DICTS else frozenset()
+        return replace(unseen("what the loop iterates over is not known", self.site(at)), via=via, roots=roots)
 
     def tensors_of(self, ref: Ref, state: State) -> tuple[Shape, ...]:
         """The shapes of what a loader over a ``TensorDataset`` gives, if any of them is known."""

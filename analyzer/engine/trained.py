@@ -135,7 +135,7 @@ def _parts(expr: ir.Expr) -> list[ir.Expr]:
     if isinstance(expr, ir.Conditional):
         return [expr.body, expr.orelse]
     if isinstance(expr, ir.Comprehension):
-        return [expr.element]
+        return [expr.element, *(clause.iter for clause in expr.clauses)]
     if isinstance(expr, ir.Display):
         return [*expr.items]
     return [expr.value] if isinstance(expr, (ir.Attribute, ir.Subscript, ir.Walrus)) else []

@@ -73,7 +73,7 @@ class Uses(Machine):
         name = dotted(target)
         if name is None:
             return value
-        if has_blank(value) and (kind := self.kind_of_name(name, state)):
+        if has_blank(value) and (kind := self.kind_of_name(name, state) or self.kind_of_read(name, value)):
             return self.as_kind(kind, name, value, at, state)
         uses = self.uses_of(name)
         if not is_loss_by_use(uses) and (type(value) is not Unknown or not self.is_handed_as_loss(value, uses, state)):
@@ -98,6 +98,10 @@ class Uses(Machine):
             return case
 
         return union(tensor(case) for case in value.cases)
+
+    def kind_of_read(self, name: str, value: Value) -> str | None:
+        """What ``torch.load`` gave, or a part of it, and what is called is a module: nothing else in a file can be."""
+        return "Module" if reads_in(value.cases) and "()" in self.uses_of(name) else None
 
     def is_handed_as_loss(self, value: Unknown, uses: frozenset[str], state: State) -> bool:
         """Whether what unseen code gave is handed to a function that runs ``backward()`` on it."""

@@ -182,15 +182,17 @@ def _check_fixed(
 ) -> None:
     """A network that nothing trains, and that nothing trained feeds, is a part of the graph of a loss."""
     known = [made for made in program.of(OptimizerMade) if made.is_complete]
-    if not trained or len(known) != len(list(program.of(OptimizerMade))) or not known:
+    if len(known) != len(list(program.of(OptimizerMade))) or bool(trained) != bool(known):
         return
     parts = frozenset(part for made in known for part in made.parts) | trained
+    is_given = not known  # an optimizer that a caller made: of what is no average of what is trained
     for backward in backwards:
-        others = any(each.module in parts for site in backward.roots for each in forwards.get(site, ()))
+        through = [each.module for site in backward.roots for each in forwards.get(site, ())]
+        others = any(each in parts or (is_given and each not in program.followers) for each in through)
         for forward in (each for site in backward.roots for each in forwards.get(site, ()) if others):
             has_graph = forward.has_graph == "yes" and forward.is_frozen == "no"
             is_asleep = forward.is_eval == "yes" and forward.mode is not None
-            is_fixed = has_graph and (is_asleep or forward.module in program.followers)
+            is_fixed = has_graph and ((is_asleep and not is_given) or forward.module in program.followers)
             if not is_fixed or forward.module in parts or forward.inputs or not program.has_parameters(forward):
                 continue
             report(
@@ -200,7 +202,7 @@ def _check_fixed(
                 "pass {will run} through it. Compute its output under `torch.no_grad()`.",
                 because=[step for step in (forward.mode, forward.trace, backward.trace) if step],
                 gaps=[Gap.CONVENTION],
-                severity=Severity.NOTE if is_volatile(program, forward.site) else None,
+                severity=Severity.NOTE if is_given or is_volatile(program, forward.site) else None,
             )
 
 

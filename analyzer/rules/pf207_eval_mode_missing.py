@@ -149,10 +149,12 @@ def _check_restored(timeline: Timeline, report: Report, forward: Forward) -> Non
     if forward.mode is not None:
         return  # nothing is trained, and somebody calls `train()` all the same: the statistics of the batch are wanted
     born = program.objects[module].born
-    if forward.depends == "maybe" and (born != "unseen" or timeline.modes or timeline.steps):
+    is_loaded = born in {"argument", "called"} and _is_loaded_by_class(program, forward)
+    if forward.depends == "maybe" and (not (born == "unseen" or is_loaded) or timeline.modes or timeline.steps):
         return  # what its layers mind does not show
-    restored = next((event for event in program.of(Restored) if event.into in (None, module)), None)
-    if restored is None or timeline.backwards or born in {"eval", "argument", "called"} or _is_test(program, forward):
+    restored = next((event for event in program.of(Restored) if is_loaded or event.into in (None, module)), None)
+    is_given = born == "eval" or (born in {"argument", "called"} and not is_loaded)
+    if restored is None or timeline.backwards or is_given or _is_test(program, forward):
         return
     if any(timeline.handed_over(module, 0, timeline.at(forward))) or any(e.module is None for e in timeline.modes):
         return
@@ -164,6 +166,18 @@ def _check_restored(timeline: Timeline, report: Report, forward: Forward) -> Non
         gaps=[Gap.CONVENTION],
         severity=_severity(timeline, forward),
     )
+
+
+def _is_loaded_by_class(program: Program, forward: Forward) -> bool:
+    """Whether another method of the file loads weights into the attribute that is called here (``self.model``), and
+    nothing in the file, nor beside its name elsewhere, speaks of evaluation mode."""
+    call, path = words(program).node(forward.site), forward.site.path
+    name = dotted(call.callee) if isinstance(call, ir.Call) else None
+    if name is None or not name.startswith("self.") or _EVAL_WORDS.search(program.project.read(path) or b""):
+        return False
+    loads = (words(program).node(event.site) for event in program.of(Restored) if event.site.path == path)
+    is_loaded = any(isinstance(each, ir.Call) and dotted(each.callee) == f"{name}.load_state_dict" for each in loads)
+    return is_loaded and not program.names_entry(forward, _EVAL_WORDS)
 
 
 def _check_single(timeline: Timeline, report: Report, forward: Forward) -> None:

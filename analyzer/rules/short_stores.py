@@ -203,16 +203,54 @@ def is_summand(program: Program, store: Store) -> bool:
     """Whether what is kept was added to what ``backward`` is called on: a part of the loss, which only a tensor with a
     graph is worth being."""
     value = words(program).node(Site(store.site.path, store.value_at))
-    if not isinstance(value, ir.Name):
-        return False
     nodes = _statements(program, store.site)
     ran = _run_backward(nodes)
+    if _of_dict(value, nodes) & _added_up(nodes, ran):
+        return True
+    if not isinstance(value, ir.Name):
+        return False
     sums = (
         node.value
         for node in nodes
         if isinstance(node, ir.Assign) and ran & {dotted(target) for target in node.targets}
     )
     return any(value.id in _summands(each) for each in sums if each is not None)
+
+
+def _of_dict(value: object, nodes: tuple[object, ...]) -> set[str | None]:
+    """The dict that a value is an item of: ``losses["a"]``, or the second of ``for name, loss in losses.items()``."""
+    if isinstance(value, ir.Subscript):
+        return {dotted(value.value)} - {None}
+    name = value.id if isinstance(value, ir.Name) else None
+    loops = (node for node in nodes if isinstance(node, ir.For) and [*target_names(node.target)][-1:] == [name])
+    return {_values_of(loop.iter) for loop in loops} - {None}
+
+
+def _added_up(nodes: tuple[object, ...], ran: set[str]) -> set[str | None]:
+    """The dicts whose values are added up to what ``backward`` is called on: ``sum(losses.values())``."""
+    made = (
+        node.value
+        for node in nodes
+        if isinstance(node, ir.Assign) and ran & {dotted(target) or "" for target in node.targets}
+    )
+    sums = (each for each in made if isinstance(each, ir.Call) and dotted(each.callee) == "sum" and each.args)
+    given = (each.args[0].value for each in sums)
+    return {
+        _values_of(each.clauses[0].iter if isinstance(each, ir.Comprehension) and _is_bare(each) else each)
+        for each in given
+    } - {None}
+
+
+def _is_bare(each: ir.Comprehension) -> bool:
+    """``(loss for loss in losses.values())``: every one, as it is."""
+    is_item = isinstance(each.element, ir.Name) and each.element.id in set(target_names(each.clauses[0].target))
+    return is_item and not each.clauses[0].conditions
+
+
+def _values_of(over: ir.Expr) -> str | None:
+    """``losses`` of ``losses.values()`` and ``losses.items()``."""
+    callee = over.callee if isinstance(over, ir.Call) and not over.args else None
+    return dotted(callee.value) if isinstance(callee, ir.Attribute) and callee.attr in {"values", "items"} else None
 
 
 def _summands(node: ir.Expr | None) -> set[str]:

@@ -16,6 +16,8 @@ def born_under(program: Program, store: Store) -> int:
     one: it was seen to hold what an earlier iteration left."""
     least = max(0, len(store.loops) - 1)
     target = _target(program, store)
+    if isinstance(target, ir.Subscript) and isinstance(target.value, ir.Name):
+        target = target.value  # ``sums[name] += loss``: an item begins with the dict
     if isinstance(target, ir.Name):
         return min(least, _of_name(program, store, target.id, least))
     if isinstance(target, ir.Attribute) and store.owner is not None:
