@@ -37,6 +37,7 @@ from analyzer.engine.values import (
 from analyzer.knowledge.homes import public_name
 from analyzer.records import replace
 from analyzer.syntax import ir
+from analyzer.syntax.scope import dotted
 
 _OF_DICTS = frozenset({".values", ".items"})
 _SEQUENTIAL = "torch.nn.Sequential"
@@ -221,7 +222,7 @@ class Lookups(Uses):
             value = self.item_of(receiver, index, expr.at, state)
         else:
             value = union(self.item_of(case, index, expr.at, state) for case in receiver.cases)
-        if isinstance(receiver, Tensor) and receiver.birth and isinstance(value, Tensor) and _adds_axes(expr.index):
+        if isinstance(receiver, Tensor) and receiver.birth and isinstance(value, Tensor) and _is_same(expr.index):
             value = replace(value, birth=receiver.birth)
         return self.piece(value) if isinstance(expr.index, ir.Slice) and self.counts_pieces(expr.index) else value
 
@@ -437,6 +438,23 @@ def _adds_axes(index: ir.Expr) -> bool:
         or (isinstance(part, ir.Slice) and part.lower is part.upper is part.step is None)
         for part in parts
     )
+
+
+def _is_same(index: ir.Expr) -> bool:
+    return _adds_axes(index) or is_beginning(index)
+
+
+def is_beginning(index: ir.Expr) -> bool:
+    """``mask[: x.size(1), : x.size(1)]``: as much of a table as a batch is long."""
+    parts = index.items if isinstance(index, ir.Display) else (index,)
+    ends = [part.upper for part in parts if isinstance(part, ir.Slice) and part.lower is part.step is None]
+    return len(ends) == len(parts) and any(ends) and all(end is None or _is_length(end) for end in ends)
+
+
+def _is_length(end: ir.Expr) -> bool:
+    """``x.size(1)``, ``x.shape[1]``, ``len(x)``."""
+    of = end.callee if isinstance(end, ir.Call) else end.value if isinstance(end, ir.Subscript) else None
+    return (dotted(of) or "").rpartition(".")[2] in {"size", "shape", "len"} if of is not None else False
 
 
 def of_class(found: Value, cls: Class) -> Value:

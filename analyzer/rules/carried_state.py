@@ -12,10 +12,10 @@ from analyzer.engine.words import words
 from analyzer.findings import Severity
 from analyzer.rules.base import Report
 from analyzer.rules.iteration import extra_guards
+from analyzer.rules.retained import RETAINS
 from analyzer.syntax import ir
 from analyzer.syntax.scope import dotted, walk
 
-_RETAINS = re.compile(r"\bretain_graph\s*=\s*True")
 _CUTS = re.compile(r"detach|\.data\b")
 
 
@@ -40,7 +40,7 @@ def check_state(program: Program, report: Report) -> None:
             continue
         gaps: list[Gap] = []
         if forward.is_fed_itself == "maybe":  # without `retain_graph` the second step fails, unless the module detaches
-            gaps.append(Gap.CONVENTION if _RETAINS.search(program.sources.text(backward.site)) else Gap.UNSEEN)
+            gaps.append(Gap.CONVENTION if RETAINS.search(program.sources.text(backward.site)) else Gap.UNSEEN)
         steps = [event for event in program.within(Step, forward.loops) if nest_key(event.loops) == here]
         if not any(event.order > backward.order and not extra_guards(event, forward) for event in steps):
             continue

@@ -126,13 +126,13 @@ def _hosts(unit: ir.Unit | None) -> frozenset[str]:
 def _sources(before: list[ir.Expr | ir.Stmt], given: ir.Expr) -> set[str]:
     """The names that what is saved was made of, in the same function."""
     names = _names(given)
-    todo = list(names)
+    todo = sorted(names)  # not every name is followed: the order must not be that of a set
     while todo and len(names) < _MAX_NAMES:
         name = todo.pop()
         for value in _given_to(before, {name}):
             new = _names(value) - names
             names |= new
-            todo += new
+            todo += sorted(new)
     return names
 
 

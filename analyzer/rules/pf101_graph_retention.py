@@ -18,6 +18,7 @@ from analyzer.rules.entered import (
     is_volatile,
 )
 from analyzer.rules.meters import metered
+from analyzer.rules.retained import check_retained
 from analyzer.rules.short_stores import (
     is_counted_out,
     is_evaluated,
@@ -118,6 +119,7 @@ class GraphRetention(Rule):
                 continue
             _report_store(program, report, store, carrier, freed, loops)
         check_state(program, report)
+        check_retained(program, report)
         _check_meters(program, report)
 
 

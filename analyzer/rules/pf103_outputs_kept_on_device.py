@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from analyzer.engine.events import Backward, Forward, Loop, Loss
+from analyzer.engine.data_events import DeviceChosen, GpuUsed
+from analyzer.engine.events import Backward, Event, Forward, Loop, Loss
 from analyzer.engine.outputs import OutputKept, OutputRead, marks_in
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap, Site, Trace
@@ -199,10 +200,18 @@ def _batches(program: Program, kept: OutputKept) -> Loop | None:
         loop = kept.loops[depth - 1]
         if loop.key in emptied:
             return None
-        if loop.kind == "data" or (loop.kind == "framework" and loop.part == "evaluation steps"):
+        is_framework = loop.kind == "framework" and loop.part == "evaluation steps"
+        if loop.kind == "data" or is_framework or _is_drawn_by_hand(program, loop):
             is_training = any(True for _ in program.within(Backward, kept.loops[:depth]))
             return None if is_training else loop
     return None
+
+
+def _is_drawn_by_hand(program: Program, loop: Loop) -> bool:
+    """``while True: batch = next(batches)``."""
+    node = words(program).node(loop.site)
+    parts = walk(node.body, False) if isinstance(node, ir.While) else ()
+    return any(isinstance(part, ir.Call) and dotted(part.callee) == "next" for part in parts)
 
 
 def _gaps(program: Program, kept: OutputKept, wide: list[Tensor], forwards: list[Forward]) -> list[Gap]:
@@ -213,11 +222,18 @@ def _gaps(program: Program, kept: OutputKept, wide: list[Tensor], forwards: list
     own = [event for event in program.of(Loss) if any(_is_of(case, sites) for case in event.input.cases)]
     is_number = any(event.expects == "same shape" for event in own)
     is_moved = any(case.device == "accelerator" for case in wide) or kept.loops[-1].kind == "framework"
-    is_moved = is_moved or _is_brought_back(program, kept)
+    is_moved = is_moved or _is_brought_back(program, kept) or _is_sent(program, forwards)
     is_chosen = not set(kept.guards) <= {guard for each in forwards for guard in each.guards}
     if not is_moved or is_number or "features" in read or is_chosen:
         gaps.append(Gap.UNSEEN)
     return gaps
+
+
+def _is_sent(program: Program, forwards: list[Forward]) -> bool:
+    """Whether the function that runs the network sends something to a device."""
+    functions = {each.function for each in forwards}
+    sent: list[Event] = [*program.of(GpuUsed), *program.of(DeviceChosen)]
+    return any(each.function in functions for each in sent)
 
 
 def _is_brought_back(program: Program, kept: OutputKept) -> bool:

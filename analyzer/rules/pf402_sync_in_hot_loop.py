@@ -22,7 +22,7 @@ from analyzer.syntax.scope import dotted, target_names, walk
 MAX_FEW = 32
 MAX_SHOWN = 8
 """Places that one finding names beside its own."""
-MANY_READS = 4
+MANY_READS = 3
 """So many numbers that are read one by one, in every step, are worth a word."""
 
 _ELSEWHERE = re.compile(rb"cuda|device|\.to\(|accelerat|mps|xla|fabric|Trainer|gpu", re.IGNORECASE)
@@ -55,9 +55,10 @@ class SyncInHotLoop(Rule):
     ```
     A wait per element or parameter in a training step is a warning, where the tensor is sent to a device or the file
     speaks of one. Waits that stand apart from each other in one training step, with work for the device between them,
-    are a note: each but the last leaves the device without work. So are waits per element in evaluation, in a counted
-    loop, around a loop that trains (once per epoch or round), or under a setting that nothing in the tree turns on
-    (``--debug``), and `torch.cuda.synchronize()` or `empty_cache()` in every step.
+    are a note: each but the last leaves the device without work. So are three or more numbers that every step reads one
+    by one, waits per element in evaluation, in a counted loop, around a loop that trains (once per epoch or round), or
+    under a setting that nothing in the tree turns on (``--debug``), and `torch.cuda.synchronize()` or `empty_cache()`
+    in every step.
 
     One copy of the whole tensor (`.cpu()`, `.tolist()`) before an inner loop works as well. The waits of one loop are
     one finding.

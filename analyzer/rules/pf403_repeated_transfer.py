@@ -6,6 +6,7 @@ import re
 
 from analyzer.engine.device_events import ModuleMoved, Transfer
 from analyzer.engine.events import Backward, Forward, Loop
+from analyzer.engine.lookups import is_beginning
 from analyzer.engine.program import Program, nest_key
 from analyzer.engine.trace import Gap, Site, start
 from analyzer.engine.words import spelled, words
@@ -458,11 +459,14 @@ def _is_yielded(program: Program, transfer: Transfer) -> bool:
 
 def _is_another_item(program: Program, transfer: Transfer) -> bool:
     """``batches[i].to(device)``, ``for x in batches: x.to(device)``: whether a loop gives one item of a container
-    for each iteration. Or one object, whose method moves what it holds: ``for x in batches: model(x.inputs())``."""
+    for each iteration. Or one object, whose method moves what it holds: ``for x in batches: model(x.inputs())``. The
+    beginning of a table (``mask[:n, :n]``, as long as the batch) is the same table."""
     node = words(program).node(transfer.site)
     moved = node.callee.value if isinstance(node, ir.Call) and isinstance(node.callee, ir.Attribute) else None
     read = set[str]()
     if isinstance(moved, ir.Subscript):
+        if is_beginning(moved.index):
+            return False
         read = {part.id for part in walk((moved.index,), False) if isinstance(part, ir.Name)}
     elif isinstance(moved, (ir.Name, ir.Attribute)):
         read = {base_name(moved)}
