@@ -157,7 +157,7 @@ class Containers(Operations):
             element = union(self.element(case, clause.iter.at, state) for case in iterable.cases)
             self.assign(clause.target, element, state, clause.iter.at)
             for condition in clause.conditions:
-                self.evaluate(condition, state)
+                self.note_sync(self.evaluate(condition, state), "if", condition.at)
                 changes += narrow(self, condition, True, state, (expr.element,))
         if expr.key is not None:
             self.evaluate(expr.key, state)
@@ -211,13 +211,13 @@ class Containers(Operations):
             depth=len(self.calls),
             over=over,
             bound=bound,
-            runs_over=self.run_over(iterable, over),
+            runs_over=self.run_over(iterable, over, state),
         )
 
-    def run_over(self, iterable: Value, over: frozenset[ObjectId]) -> Any:
+    def run_over(self, iterable: Value, over: frozenset[ObjectId], state: State) -> Any:
         """What the iterations of a loop are, as far as all cases agree."""
         if any(self.objects[obj].kind in CONTAINERS for obj in over):
-            return "container"
+            return "parameters" if all(self.holds_parameters(obj, state) for obj in over) else "container"
         found = {_run_over(case) or ("tensor" if self.is_one_tensor(case) else "") for case in iterable.cases}
         return found.pop() if len(found) == 1 else ""
 
@@ -235,6 +235,11 @@ class Containers(Operations):
         return bool(held) and all(
             isinstance(case, Scalar) and case.kind == "range" for each in held for case in each.cases
         )
+
+    def holds_parameters(self, obj: ObjectId, state: State) -> bool:
+        """``list(model.parameters())``."""
+        held = [case for name, value in state.fields(obj) if name[:1] == "[" for case in value.cases]
+        return bool(held) and all(isinstance(case, Tensor) and case.param_of for case in held)
 
     def holds_samples(self, obj: ObjectId, state: State) -> bool:
         """Whether a list holds nothing but pairs of tensors that no network gave: inputs and targets, written out."""

@@ -206,7 +206,7 @@ class Control(Assignments):
         left = head.fork()
         if again is not None and len(self.switches) > switches:
             modes.settle(self, again, left, switches)
-        if again is not None and loop.runs_over == "parameters":
+        if again is not None and loop.runs_over == "parameters" and not loop.over:
             frozen.settle(again, left)
         after = self.run(orelse, left)
         return merge([after, *exits])

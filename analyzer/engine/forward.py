@@ -6,7 +6,7 @@ from analyzer.engine import frozen, measures, modes, outputs, padding, shapes, t
 from analyzer.engine.devices import are_synthetic
 from analyzer.engine.events import Forward, MethodRun
 from analyzer.engine.graphs import carries, device_of, roots_of
-from analyzer.engine.machine import CONTAINERS, MAX_DEPTH, Args, unseen
+from analyzer.engine.machine import CONTAINERS, LAYERS, MAX_DEPTH, Args, unseen
 from analyzer.engine.replay import replayed
 from analyzer.engine.rows import Rows
 from analyzer.engine.state import FALSE, GRAD_OFF, State
@@ -149,6 +149,9 @@ class Forwards(Rows):
     def apply_module(self, ref: Ref, args: Args, at: int, state: State) -> Value:
         obj = self.obj(ref)
         row = self.knowledge.row(obj.name) if obj.name else None
+        layers = state.get((ref.obj, LAYERS)) if obj.cls is not None else None
+        if isinstance(layers, Ref):
+            return self.through_layers(layers, args, at, state)
         if row is None:
             head = self.replaced_head(ref, state) if obj.cls is None and not obj.name else None
             return self.through_head(head, ref, args, at, state)

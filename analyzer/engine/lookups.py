@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from analyzer.engine import measures, outputs, shapes
-from analyzer.engine.machine import CONTAINERS, MAYBE, SEVERAL, Args, unseen
+from analyzer.engine.machine import CONTAINERS, MAYBE, SEQUENTIAL, SEVERAL, Args, unseen
 from analyzer.engine.optim_events import GradientRead
 from analyzer.engine.state import State
 from analyzer.engine.trace import start
@@ -40,7 +40,6 @@ from analyzer.syntax import ir
 from analyzer.syntax.scope import dotted
 
 _OF_DICTS = frozenset({".values", ".items"})
-_SEQUENTIAL = "torch.nn.Sequential"
 _BUILTINS = frozenset(
     [
         "print", "len", "range", "enumerate", "zip", "sum", "min", "max", "float", "int", "str", "bool",
@@ -217,7 +216,7 @@ class Lookups(Uses):
         if isinstance(expr.index, ir.Slice) and isinstance(receiver, Ref):
             layers = self.layers_between(receiver, expr.index, state)
             if layers is not None:
-                return self.call(External(_SEQUENTIAL), Args(layers), expr.at, state)
+                return self.call(External(SEQUENTIAL), Args(layers), expr.at, state)
         if type(receiver) is not Union:
             value = self.item_of(receiver, index, expr.at, state)
         else:
@@ -335,7 +334,7 @@ class Lookups(Uses):
     def numbered_layers(self, ref: Ref) -> tuple[Value | None, ...]:
         """The layers of a ``Sequential`` in order; None stands for one or more of which it is not known how many."""
         obj = self.obj(ref)
-        if obj.name != _SEQUENTIAL or obj.cls is not None:
+        if obj.name != SEQUENTIAL or obj.cls is not None:
             return ()
         return tuple(None if name[:1] in {SEVERAL, MAYBE} else layer for name, layer in obj.arguments)
 

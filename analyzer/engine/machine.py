@@ -35,6 +35,8 @@ ASKED_FOR = frozenset({"eval", "weights"})
 CONTAINERS = ("list", "dict", "set", "deque", "Data")
 SEVERAL, MAYBE = "*", "…"
 """How the names of layers of a ``Sequential`` begin that stand for some number of layers, or may not be there."""
+SEQUENTIAL, LAYERS = "torch.nn.Sequential", "is sequential"
+"""The field of an instance of a class ``Block(nn.Sequential)`` for the layers that it gives the base class."""
 LAST = "is last"
 """The field of a list for what it holds last."""
 MAX_ITEMS = 1_000

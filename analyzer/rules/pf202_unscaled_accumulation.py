@@ -13,6 +13,7 @@ from analyzer.engine.micro import goes_over_parts, is_averaged_over, takes_parts
 from analyzer.engine.optim_events import Accumulate, GradientRead
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap, Trace
+from analyzer.engine.values import Value
 from analyzer.engine.words import spelled, words
 from analyzer.findings import Severity
 from analyzer.fixes.edits import InsertAfter, InsertBefore
@@ -25,6 +26,7 @@ from analyzer.syntax.scope import of_type, target_names, walk
 _SCALED = {Mark.FACTOR, Mark.WEIGHT, Mark.SUM}
 _OURS = {"Tensor", "torch", "Module", "Scaler", "Fabric"}
 """Whose ``backward`` leaves the loss as it is: engines and accelerators scale it themselves."""
+_ACCELERATORS = frozenset({"accelerate.Accelerator", "accelerate.accelerator.Accelerator"})
 
 
 class UnscaledAccumulation(Rule):
@@ -54,9 +56,10 @@ class UnscaledAccumulation(Rule):
 
     ## When it stays quiet
     When the loss is divided or multiplied by anything, when gradients are read or scaled before the step, for losses
-    that are sums by choice, when a framework (Accelerate, DeepSpeed, Lightning) owns the backward pass, and when the
-    periodic condition guards the backward pass as well: training every n-th step accumulates nothing. A note where
-    the number of micro-batches of a periodic condition comes from outside the file: by default it may well be one.
+    that are sums by choice, when a framework (DeepSpeed, Lightning, an `Accelerator` that is told of accumulation or
+    was not seen) owns the backward pass, and when the periodic condition guards the backward pass as well: training
+    every n-th step accumulates nothing. A note where the number of micro-batches of a periodic condition comes from
+    outside the file: by default it may well be one.
 
     ## Fix safety
     Unsafe: the learning rate may have been tuned for the summed gradients.
@@ -125,8 +128,9 @@ def _periodic(program: Program, step: Step) -> Iterator[Found]:
     if others:
         return
     is_sure = not nest or nest[-1].kind in {"data", "framework"} or _draws(program, nest)
-    ours = [event for event in added if event.by in _OURS]
-    yield ours[-1], nest[-1:], [Gap.CONVENTION] if not nest else [] if is_sure else [Gap.UNSEEN]
+    ours = [event for event in added if _is_ours(program, event)]
+    is_seen = bool(nest) and ours[-1].by in _OURS
+    yield ours[-1], nest[-1:], [Gap.UNSEEN] if nest and not is_sure else [] if is_seen else [Gap.CONVENTION]
 
 
 def _is_in_both(program: Program, step: Step, guards: set[Guard], backwards: list[Backward]) -> bool:
@@ -209,13 +213,13 @@ def _nested(program: Program, step: Step) -> Iterator[Found]:
 
 def _is_normalised(program: Program, step: Step, nest: tuple[Loop, ...], added: list[Backward]) -> bool:
     """Whether the loss is scaled, a sum by choice or owned by a framework, or gradients are used for anything else."""
-    if not all(event.by in _OURS or _is_apart(event, added) for event in added):
+    if not all(_is_ours(program, event) or _is_apart(program, event, added) for event in added):
         return True
     if any(_is_divided_here(program, event) for event in added):
         return True
     scaled = [event for event in added if event.via & _SCALED]
     is_divided = any(Mark.FACTOR in event.via for event in scaled)
-    if is_divided or all(event in scaled for event in added if event.by in _OURS):
+    if is_divided or all(event in scaled for event in added if _is_ours(program, event)):
         return True  # divided on one of the ways to it: by the number, where that is an option
     last = max(event.order for event in added)
     if any(last < read.order < step.order for read in program.within(GradientRead, step.loops)):
@@ -244,10 +248,22 @@ def _is_divided_here(program: Program, backward: Backward) -> bool:
     return False
 
 
-def _is_apart(event: Backward, added: list[Backward]) -> bool:
+def _is_ours(program: Program, event: Backward) -> bool:
+    """Whether a backward pass leaves the loss as it is, as an accelerator also does that is told of no accumulation."""
+    if event.by != "Accelerator":
+        return event.by in _OURS
+    made = [obj for obj in program.objects if obj.kind == "Accelerator"]
+    return bool(made) and all(obj.name in _ACCELERATORS and not _may_divide(obj.arguments) for obj in made)
+
+
+def _may_divide(arguments: tuple[tuple[str, Value], ...]) -> bool:
+    return any("accumulation" in name or "plugin" in name or not name.isidentifier() for name, _ in arguments)
+
+
+def _is_apart(program: Program, event: Backward, added: list[Backward]) -> bool:
     """Whether something else runs the backward pass on a way apart from one of ours: an option chooses (``if fp16:
     optimizer.backward(loss)``), or apex is not installed, and what gave the loss not known."""
-    ours = [each for each in added if each.by in _OURS]
+    ours = [each for each in added if _is_ours(program, each)]
     return any(exclude(event, each) or (not event.by and event.site == each.site) for each in ours)
 
 

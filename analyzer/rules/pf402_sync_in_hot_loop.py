@@ -232,8 +232,7 @@ def _gaps(sync: Sync) -> list[Gap]:
 def _is_item_of(program: Program, sync: Sync, step: Loop, counted: Loop) -> bool:
     """Whether what is read is the element that a counted loop counts to (``predictions[i].item()``) of what the step
     makes: what stands before the loop over data is a few settings (one for each channel)."""
-    statement, read = program.statement_of(counted), words(program).node(sync.site)
-    numbers = set(target_names(statement.target)) if statement is not None else set()
+    numbers, read = _counters(program, counted), words(program).node(sync.site)
     made = _made_in(program, step, sync)
     return any(
         isinstance(part, ir.Name) and part.id in numbers
@@ -241,6 +240,21 @@ def _is_item_of(program: Program, sync: Sync, step: Loop, counted: Loop) -> bool
         if isinstance(item, ir.Subscript) and dotted(item.value) in made
         for part in walk((_first(item.index),), False)
     )
+
+
+def _counters(program: Program, counted: Loop) -> set[str]:
+    """The names that a counted loop counts with, also those of a comprehension."""
+    statement, function = program.statement_of(counted), program.function_around(counted.site)
+    if statement is not None:
+        return set(target_names(statement.target))
+    return {
+        name
+        for node in walk(function.body if function is not None else (), False)
+        if isinstance(node, ir.Comprehension)
+        for clause in node.clauses
+        if clause.iter.at == counted.site.at
+        for name in target_names(clause.target)
+    }
 
 
 def _first(index: ir.Expr) -> ir.Expr:

@@ -8,7 +8,7 @@ from typing import Literal
 from analyzer.engine import values as engine
 from analyzer.engine.calls import Calls, iterator
 from analyzer.engine.graphs import combine
-from analyzer.engine.machine import Args, unseen
+from analyzer.engine.machine import LAYERS, SEQUENTIAL, Args, unseen
 from analyzer.engine.measures import UNITS, Drawn, added_up, number_of
 from analyzer.engine.operations import LENGTHS
 from analyzer.engine.state import State
@@ -237,6 +237,8 @@ def _base_init(machine: Calls, args: Args, at: int, state: State) -> Value:
     result = machine.call_unseen(External("builtins.super.__init__"), args, at, state, "the base class was not read")
     if not isinstance(this, Ref):
         return result
+    if _is_sequential(machine):
+        state.set((this.obj, LAYERS), machine.call(External(SEQUENTIAL), args, at, state))
     written = ((node, value) for node, value in zip(args.nodes, args.positional, strict=False) if node is not None)
     named = [*((dotted(node) or "", value) for node, value in written), *args.keywords.items()]
     for name, value in named:
@@ -244,6 +246,13 @@ def _base_init(machine: Calls, args: Args, at: int, state: State) -> Value:
         if is_known and name.isidentifier() and state.get((this.obj, name)) is None and machine.uses_of(f"self.{name}"):
             state.set((this.obj, name), value)
     return result
+
+
+def _is_sequential(machine: Calls) -> bool:
+    """Whether the class whose method runs is a ``Sequential``: ``class Block(nn.Sequential)``."""
+    owner = machine.frame.owner
+    bases = [case for base in (owner.bases if owner is not None else ()) for case in base.cases]
+    return bool(bases) and all(isinstance(case, External) and case.name == SEQUENTIAL for case in bases)
 
 
 def _exec(machine: Calls, args: Args, at: int, state: State) -> Value:
