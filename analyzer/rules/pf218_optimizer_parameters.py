@@ -43,8 +43,8 @@ class OptimizerParameters(Rule):
     optimizer is built anew; when one of several optimizers is meant for other losses of the same loop; when code that
     was not seen may connect the modules. A module that no optimizer holds may be frozen, in evaluation mode,
     pretrained, or of the same class as one that is trained (a target or teacher network follows it). What no optimizer
-    holds is a note: it is often meant (noise that is optimised through a network, a loss with weights of its
-    own).
+    holds is a note: it is often meant (noise that is optimised through a network, a loss with weights of its own). So
+    is a step of another optimizer than the one whose modules the backward pass was seen to go through.
 
     ## Fix safety
     No automatic fix: the order of construction is the author's.
@@ -53,6 +53,7 @@ class OptimizerParameters(Rule):
     code = "PF218"
     name = "optimizer-parameters"
     severity = Severity.ERROR
+    is_note_when_likely = True
     since = "0.1"
 
     def check(self, program: Program, report: Report) -> None:
