@@ -233,3 +233,13 @@ def test_neither_the_credential_nor_the_link_goes_where_it_should_not(
     assert "AAATHELINKSSECRET" in caplog.text, "else nothing is tried here"
     assert "AAATHELINKSSECRET" not in redact(caplog.text)
     assert "AAATHELINKSSECRET" not in str(caught.value)
+
+
+def test_what_an_archive_leaves_out_or_changes_is_asked_for(world: World, asking: Asking) -> None:
+    """The tree says so itself, and a pull request may: nothing is hidden by it, nothing forged."""
+    texts = [*_MANY, b"# $Format:%H$\n"]
+    (world.source / ".gitattributes").write_text("many/f1*.py export-ignore\nmany/f320.py export-subst\n")
+    sha, entries = _commit(world, texts)
+    assert asking().contents.blobs(entries, sha) == {blob_id(text): text for text in texts}
+    assert _asked(world, "/tarball/") == [302]
+    assert len(_asked(world, "/graphql")) == 1

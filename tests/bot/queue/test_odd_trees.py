@@ -108,3 +108,20 @@ def test_a_repository_of_nothing(stack: Stack) -> None:
 def _code(runs: list[dict[str, Any]]) -> dict[str, Any]:
     """What the newest check on the code says."""
     return dict([run for run in runs if run["name"] == "preflight/code"][-1]["output"])
+
+
+def test_what_is_too_much_to_read_is_said(stack: Stack) -> None:
+    """First texts beside the code, then code: there the texts are not asked, and not spoken of."""
+    stack.git_main({f"data/d{number}.json": f"{number:06d}" + "x" * 250_000 for number in range(70)})
+    stack.push("feature", {"train.py": TRAIN})
+    stack.serve()
+    stack.work_on()
+    code = _code(_rest(stack, stack.open_pull(), 2))
+    assert code["title"].startswith("1 error, 1 warning")
+    assert "Not read: 3 configuration files beside the code" in code["summary"]
+    stack.git_main({f"pkg/m{number}.py": f"A = {number}\n" for number in range(1_500)})
+    stack.push("more", {"train.py": TRAIN})
+    code = _code(_rest(stack, stack.open_pull("more"), 2))
+    assert code["title"].startswith("1 error, 1 warning")
+    assert "Not read: 1,500 files of code" in code["summary"]
+    assert "configuration files" not in code["summary"]
