@@ -11,6 +11,7 @@ from analyzer.findings import Severity
 from analyzer.fixes.edits import InsertStatement
 from analyzer.knowledge.words import pattern
 from analyzer.rules.base import DraftFix, Report, Rule
+from analyzer.rules.distinct_values import is_reached_once
 from analyzer.syntax import ir
 from analyzer.syntax.scope import dotted, walk
 
@@ -83,6 +84,7 @@ class MissingZeroGrad(Rule):
             if backward is None or nest_key(step.born_in[: len(nest)]) == nest_key(nest):
                 continue
             clears = [clear for clear in program.within(Clear, nest) if program.may_clear(clear, step)]
+            clears = [clear for clear in clears if not _is_once(program, clear, step, nest[-1])]
             if any(not _is_of_other(program, clear, step, nest) for clear in clears):
                 continue
             if _is_typed_by_use(program, step) and nest[-1].site in seen:
@@ -109,6 +111,11 @@ def _learns_nothing(program: Program, nest: tuple[Loop, ...], backward: Backward
     is_bare = isinstance(loss, ir.Call) and isinstance(loss.callee, ir.Attribute) and loss.callee.attr in _BARE
     parts = walk((loop,), False) if is_bare and nest[-1].kind == "range" and isinstance(loop, ir.For) else ()
     return any(isinstance(part, ir.Call) and dotted(part.callee) in _MADE_UP for part in parts)
+
+
+def _is_once(program: Program, clear: Clear, step: Step, loop: Loop) -> bool:
+    """Whether one iteration resets gradients that all of them apply: ``if i == 0: optimizer.zero_grad()``."""
+    return is_reached_once(program, clear, loop) and not is_reached_once(program, step, loop)
 
 
 def _is_of_other(program: Program, clear: Clear, step: Step, nest: tuple[Loop, ...]) -> bool:
