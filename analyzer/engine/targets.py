@@ -7,6 +7,7 @@ graph whatever they say.
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -35,6 +36,7 @@ class Mark(enum.Enum):
 
 
 _MARKS = frozenset(Mark)
+_REWARDS = re.compile("reward|done|terminal|discount|gamma|next_state|next_obs", re.IGNORECASE)
 _IN_PLACE = frozenset({"Tensor.add_", "Tensor.lerp_", "Tensor.copy_", "Tensor.mul_"})
 
 
@@ -88,7 +90,9 @@ def after_operation(machine: Machine, op: str, one: Value, two: Value, result: V
     elif op == "+" and bool(first) != bool(second):
         scaled, other = (one, two) if first else (two, one)
         is_layer = machine.in_pass or _is_parameter(other)  # ``x * self.gamma + self.beta``
-        is_reward = _is_reward(other) or (Mark.DISCOUNTED in marks_of(scaled) and _is_number(other))
+        is_reward = _is_reward(other) or (
+            Mark.DISCOUNTED in marks_of(scaled) and _is_number(other) and _speaks_of_rewards(machine)
+        )
         if measures.is_scaled(scaled) and is_reward and not is_layer:
             return marked(result, Mark.BOOTSTRAP)
     elif op == "-" and (first or second):
@@ -105,6 +109,16 @@ def _is_reward(case: Value) -> bool:
     if isinstance(case, (Tensor, Unknown)):
         return not measures.is_scaled(case)
     return isinstance(case, Scalar)
+
+
+def _speaks_of_rewards(machine: Machine) -> bool:
+    """Whether the function has names of reinforcement learning. They only ever hush: else, a share of one thing and a
+    share of another are a mixture (``lam * y + (1 - lam) * w * out``)."""
+    node = machine.frame.node
+    names = (
+        (*node.locals, *(param.name for param in node.params), *node.uses) if isinstance(node, ir.FunctionDef) else ()
+    )
+    return any(_REWARDS.search(name) for name in names)
 
 
 def _is_number(case: Value) -> bool:

@@ -3,6 +3,7 @@ one by one in its forward pass."""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from analyzer.engine.machine import Frame
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from analyzer.engine.calls import Calls
     from analyzer.engine.state import State
 
+_NO_LAYERS = re.compile(r"transform|aug|loss|metric|criteri|hook|callback|process|crop|flip|normalize", re.IGNORECASE)
+"""Names of what is called on images or outputs and learns nothing. They only ever hush."""
 _REGISTERING = frozenset(["add_module", "register_module", "setattr", "__setattr__"])
 
 
@@ -40,12 +43,20 @@ def _holds_unread(machine: Calls, value: Ref, state: State) -> bool:
 def _is_class(called: str) -> bool:
     """Whether a dotted name means a class, as PEP 8 writes them, that is no library's of numbers and texts."""
     last = called.rpartition(".")[2]
-    return last[:1].isupper() and not last.isupper() and last.lstrip("_").isidentifier()
+    return (
+        not _NO_LAYERS.search(called) and last[:1].isupper() and not last.isupper() and last.lstrip("_").isidentifier()
+    )
 
 
 def _note_unread(machine: Calls, cls: Class, ref: Ref, name: str, value: Ref) -> None:
     """Layers of code that was not read: ``forward`` goes through them and calls each with what it works on."""
-    if not _calls_each(cls, name) or looks_after(cls, name) or puts_elsewhere(cls, name) or _is_handed_on(cls, name):
+    if (
+        _NO_LAYERS.search(name)
+        or not _calls_each(cls, name)
+        or looks_after(cls, name)
+        or puts_elsewhere(cls, name)
+        or _is_handed_on(cls, name)
+    ):
         return
     site = place_of(value, cls)
     if site is not None:
