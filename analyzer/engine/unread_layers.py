@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from analyzer.engine.calls import Calls
     from analyzer.engine.state import State
 
-_NO_LAYERS = re.compile(r"transform(?!er)|aug|loss|metric|criteri|hook|callback|process|crop|flip|normalize", re.IGNORECASE)
+_NO_LAYERS = re.compile(
+    r"transform(?!er)|aug|loss|metric|criteri|hook|callback|process|crop|flip|normalize", re.IGNORECASE
+)
 """Names of what is called on images or outputs and learns nothing. They only ever hush."""
 _REGISTERING = frozenset(["add_module", "register_module", "setattr", "__setattr__"])
 
