@@ -21,6 +21,7 @@ from analyzer.plain_losses import plain_functions
 from analyzer.screen import REMARK
 from analyzer.still_loops import StillLoops
 from analyzer.syntax import ir
+from analyzer.syntax.remembered import remembered
 from analyzer.syntax.scope import SAME_OBJECT, dotted, of_type, target_names, target_values, walk
 
 _ACTS = (
@@ -165,6 +166,7 @@ def _line_ends(match: re.Match[bytes]) -> bytes:
     return b"\n" * match.group().count(b"\n")
 
 
+@remembered(maxsize=2)
 def telling(source: bytes, unit: ir.Unit) -> tuple[int, ...]:
     """Where a file, without its remarks, names what a program does, by kind; nothing, where that tells nothing: plain
     losses, and what is nothing without another act."""

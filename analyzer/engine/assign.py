@@ -37,6 +37,7 @@ from analyzer.engine.values import (
 )
 from analyzer.records import replace
 from analyzer.syntax import ir
+from analyzer.syntax.remembered import remembered
 from analyzer.syntax.scope import dotted, walk
 
 _JOINS = frozenset(["torch.cat", "torch.concat", "torch.concatenate", "torch.hstack", "torch.vstack"])
@@ -53,11 +54,9 @@ class Assignments(Calls):
         grown: ir.Expr | None = None
         mixed: ir.Expr | None = None
         if len(node.targets) == 1 and type(node.value) in _UPDATES:
-            added = summand(node.targets[0], node.value)
+            added, grown, mixed = _updates(node)
             if added is not None:
-                return self.augment(ir.Augment(node.at, node.targets[0], "+", added), state)
-            grown = joined(node.targets[0], node.value)
-            mixed = averaged(node.targets[0], node.value) if grown is None else None
+                return self.augment(added, state)
         part = grown or mixed
         before = self.evaluate(node.targets[0], state) if part is not None else None
         value = self.evaluate(node.value, state)
@@ -334,6 +333,18 @@ class Assignments(Calls):
                         self.emptied.setdefault(case.obj, set()).add(self.loops)
                         self.end_with(case, unseen("the last item", self.site(node.at)), state)
         return state
+
+
+@remembered(maxsize=8192)
+def _updates(node: ir.Assign) -> tuple[ir.Augment | None, ir.Expr | None, ir.Expr | None]:
+    """What an assignment adds to what its target held, and what it joins on to or averages into it."""
+    target, value = node.targets[0], node.value
+    assert value is not None
+    added = summand(target, value)
+    if added is not None:
+        return ir.Augment(node.at, target, "+", added), None, None
+    grown = joined(target, value)
+    return None, grown, averaged(target, value) if grown is None else None
 
 
 def summand(target: ir.Expr, value: ir.Expr) -> ir.Expr | None:

@@ -12,7 +12,7 @@ from analyzer.engine.events import Backward, CallSeen, Clear, Escape, Step
 from analyzer.engine.graphs import roots_of
 from analyzer.engine.machine import CONTAINERS, Args, Obj
 from analyzer.engine.state import FALSE, FRESH, GRAD_OFF, SCALED, State
-from analyzer.engine.trace import Gap, start
+from analyzer.engine.trace import Gap, Site, start
 from analyzer.engine.typing import GivenModules, is_driver
 from analyzer.engine.values import (
     TRI,
@@ -197,17 +197,15 @@ class Effects(Expressions):
         given = [case for arg in args.all() for case in self.deep(arg, state)]
         if isinstance(callee, Method) and not isinstance(callee.receiver, External):
             given += self.deep(callee.receiver, state)
-        roots = limited(frozenset(root for case in given for root in roots_of(case)))
-        via = frozenset(v for case in given if isinstance(case, (Tensor, Unknown)) for v in case.via)
-        objects = frozenset(case.obj for case in given if isinstance(case, Ref))
-        for_effect = self.statement == self.site(at)
+        roots, via, objects = _carried(given)
+        site = self.site(at)
+        for_effect = self.statement == site
         self.emit(Escape, at, None, objects=objects, roots=roots, via=via, how="call", is_for_effect=for_effect)
         for arg in args.positional:
             for case in arg.cases:
                 is_called = isinstance(case, Func) and isinstance(callee, (Unknown, Method))
                 if isinstance(case, Func) and is_called and not is_driver(case.node):  # what trains is looked at
                     self.called.add((case.path, case.node.at))
-        site = self.site(at)
         loaders = frozenset(obj for obj in objects if self.objects[obj].kind == "Loader")
         if any(self.objects[obj].kind == "Optimizer" for obj in objects):
             via -= loaders  # it trains: it gives numbers
@@ -293,3 +291,17 @@ def _references(values: Iterable[Value]) -> list[Ref]:
         elif type(value) is Union:
             found += [case for case in value.members if type(case) is Ref]
     return found
+
+
+def _carried(given: Iterable[Value]) -> tuple[frozenset[Site], frozenset[object], frozenset[ObjectId]]:
+    """The graphs that values hold, what they came through, and the objects among them."""
+    roots: set[Site] = set()
+    via: set[object] = set()
+    objects: set[ObjectId] = set()
+    for case in given:
+        if isinstance(case, (Tensor, Unknown)):
+            roots |= case.roots
+            via |= case.via
+        elif isinstance(case, Ref):
+            objects.add(case.obj)
+    return limited(frozenset(roots)), frozenset(via), frozenset(objects)

@@ -98,8 +98,10 @@ def without(tags: frozenset[object]) -> frozenset[object]:
 
 def note_joined(machine: Machine, node: ir.Assign, value: Value) -> None:
     """``kept = torch.cat((kept, out))`` directly in a loop over data."""
+    if not machine.loops or machine.in_pass or len(node.targets) != 1:
+        return
     call = _joining(node.value)
-    if not machine.loops or machine.in_pass or call is None or len(node.targets) != 1:
+    if call is None:
         return
     callee = call.callee
     found = tuple(case for case in value.cases if isinstance(case, Tensor) and marks_of(case))

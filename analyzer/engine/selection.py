@@ -17,6 +17,7 @@ from analyzer.engine.trace import Site
 from analyzer.engine.values import Const, ObjectId, Ref, Value
 from analyzer.engine.words import words
 from analyzer.syntax import ir
+from analyzer.syntax.remembered import remembered
 from analyzer.syntax.scope import dotted, of_type, walk
 
 _ORDERS = {"<", "<=", ">", ">="}
@@ -127,17 +128,26 @@ def chosen_by_name(program: Program) -> Iterator[tuple[Site, Site]]:
     kept, though a score on validation data stands beside it and nothing is chosen by that: with where it is made."""
     for path in program.modules:
         unit = program.unit(path)
-        if unit is None or not any(map(_compares_test, (program.project.read(path) or b"").split(b"\n"))):
+        if unit is not None:
+            source = program.project.read(path) or b""
+            yield from ((Site(path, at), Site(path, made)) for at, made in _chosen(unit, source))
+
+
+@remembered(maxsize=512)
+def _chosen(unit: ir.Unit, source: bytes) -> tuple[tuple[int, int], ...]:
+    """`chosen_by_name` in one file, which many programs share."""
+    found: list[tuple[int, int]] = []
+    if not any(map(_compares_test, source.split(b"\n"))):
+        return ()
+    for body in (unit.body, *(each.body for each in of_type(unit, ir.FunctionDef))):
+        nodes = tuple(walk(body, into_functions=False))
+        tests = [best for node in nodes if isinstance(node, ir.If) and (best := _best_so_far(node))]
+        if not tests or any(_said(name) == "val" for _, name, _ in tests):
             continue
-        for body in (unit.body, *(each.body for each in of_type(unit, ir.FunctionDef))):
-            nodes = tuple(walk(body, into_functions=False))
-            tests = [found for node in nodes if isinstance(node, ir.If) and (found := _best_so_far(node))]
-            if not tests or any(_said(name) == "val" for _, name, _ in tests):
-                continue
-            made = next((each.at for each in nodes if isinstance(each, ir.Assign) and _scores(each, "val")), None)
-            for at, name, keeps_more in tests:
-                if _said(name) == "test" and keeps_more and made is not None:
-                    yield Site(path, at), Site(path, made)
+        made = next((each.at for each in nodes if isinstance(each, ir.Assign) and _scores(each, "val")), None)
+        if made is not None:
+            found += [(at, made) for at, name, keeps_more in tests if _said(name) == "test" and keeps_more]
+    return tuple(found)
 
 
 def _compares_test(line: bytes) -> bool:

@@ -193,7 +193,7 @@ class State:
     def fork(self) -> State:
         """A copy for another path."""
         self.owned = set()
-        return State(self.base, self.held.copy(), self.made.copy())
+        return State(self.base, self.held.copy(), self.made.copy() if self.made else None)
 
     def become(self, other: State) -> None:
         """Go on from the end of another path, which ends here."""
@@ -332,14 +332,13 @@ def merge_two(one: State, other: State, adjust: Callable[[Value, Value], Value] 
     one.owned, other.owned = set(), set()
     mine, theirs, below = one.held, other.held, one.base.by_object
     held = mine.copy()
-    asked = one.base.asked
-    mix = asked.mix if asked.head is not None else None
+    asked = one.base.asked if one.base.asked.head is not None else None
     # objects by the thousand, most of them the same on both paths: told apart without a step in Python for each
     for obj in compress(theirs, map(is_not, theirs.values(), map(mine.get, theirs))):
-        held[obj] = _merge_fields(mine.get(obj, _NONE), theirs[obj], below.get(obj, _NONE), adjust, obj, mix)
+        held[obj] = _merge_fields(mine.get(obj, _NONE), theirs[obj], below.get(obj, _NONE), adjust, obj, asked)
     if len(held) > len(theirs):
         for obj in mine.keys() - theirs.keys():
-            held[obj] = _merge_fields(mine[obj], _NONE, below.get(obj, _NONE), adjust, obj, mix)
+            held[obj] = _merge_fields(mine[obj], _NONE, below.get(obj, _NONE), adjust, obj, asked)
     return State(one.base, held, one.made & other.made)
 
 
@@ -349,18 +348,27 @@ def _merge_fields(
     below: Fields,
     adjust: Callable[[Value, Value], Value],
     obj: object,
-    mix: Callable[[object, str, Value | None, Value | None, Value], None] | None,
+    asked: Asked | None,
 ) -> Fields:
-    """The fields of one object where paths meet: the very map `mine` where nothing is new."""
+    """The fields of one object where paths meet: the very map `mine` where nothing is new. `asked` notes what meets."""
     new: Fields = {}
+    mixed = asked.mixed if asked is not None else None
+    began = asked.head.get(obj, _NONE) if asked is not None and asked.head is not None else _NONE
     for name in compress(theirs, map(is_not, theirs.values(), map(mine.get, theirs))):
-        value, known = theirs[name], mine.get(name)
+        value, known, under = theirs[name], mine.get(name), below.get(name)
         is_flag = name[:3] == "is "
-        other = known or below.get(name) or (FALSE if is_flag else None)
+        other = known or under or (FALSE if is_flag else None)
         meet = join if is_flag else adjust  # a flag has two values: nothing to widen
         met = value if other is None else meet(other, value)
-        if mix is not None:
-            mix(obj, name, known, value, met)
+        if mixed is not None:  # as `Asked.mix` does, without a call for each field
+            seen = mixed.get((obj, name))
+            if seen is not None:
+                if met is not seen[-1]:
+                    seen.append(met)
+            else:
+                first = began.get(name) or under
+                if value is first or (known or under) is first:
+                    mixed[obj, name] = [met]
         if met is not known:
             new[name] = met
     for name in mine.keys() - theirs.keys():
@@ -368,8 +376,8 @@ def _merge_fields(
         held = met = mine[name]
         if other is not None:
             met = new[name] = join(met, other)
-        if mix is not None:
-            mix(obj, name, held, None, met)
+        if asked is not None:
+            asked.mix(obj, name, held, None, met)
     return {**mine, **new} if new else mine
 
 

@@ -7,6 +7,7 @@ name is handed on: to a parameter of a function that was read, to an attribute o
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 from analyzer.engine import measures
 from analyzer.engine.data_events import Restored, reads_in
@@ -40,6 +41,19 @@ def _no_data(case: Value) -> Value:
     if isinstance(case, Tensor) and case.is_batch and case.is_opaque and not case.roots:
         return replace(case, is_batch=False, graph="maybe")
     return case
+
+
+@lru_cache(maxsize=8192)
+def hands(uses: frozenset[str]) -> tuple[tuple[str, tuple[str, ...], str], ...]:
+    """Where a value goes: the name that it gets, or what it is handed to, part by part, and as which argument."""
+    found: list[tuple[str, tuple[str, ...], str]] = []
+    for use in uses:
+        if use[:1] == ASSIGNED:
+            found.append((use[1:], (), ""))
+        elif use[:1] == HANDED:
+            callee, _, position = use[1:].rpartition("#")
+            found.append(("", tuple(callee.split(".")), position))
+    return tuple(found)
 
 
 class Uses(Machine):
@@ -105,7 +119,7 @@ class Uses(Machine):
 
     def is_handed_as_loss(self, value: Unknown, uses: frozenset[str], state: State) -> bool:
         """Whether what unseen code gave is handed to a function that runs ``backward()`` on it."""
-        if value.gap is not Gap.UNSEEN or not any(use[:1] == HANDED for use in uses):
+        if value.gap is not Gap.UNSEEN or not any(callee for _, callee, _ in hands(uses)):
             return False
         return any(map(is_loss_by_use, self.handed_on(uses, state, 1)))
 
@@ -203,19 +217,18 @@ class Uses(Machine):
 
     def handed_on(self, uses: frozenset[str], state: State, depth: int) -> Iterator[frozenset[str]]:
         """The uses of a value under the other names it gets."""
-        for use in uses if depth else ():
-            if use[:1] == ASSIGNED:
-                yield self.uses_of(use[1:])
-            elif use[:1] == HANDED:
-                callee, _, position = use[1:].rpartition("#")
-                for func in self.functions_named(callee, state):
-                    inner = self.uses_of_parameter(func, position)
-                    yield inner
-                    yield from self.handed_inside(func, inner, state, depth - 1)
+        for name, callee, position in hands(uses) if depth else ():
+            if not callee:
+                yield self.uses_of(name)
+                continue
+            for func in self.functions_named(callee, state):
+                inner = self.uses_of_parameter(func, position)
+                yield inner
+                yield from self.handed_inside(func, inner, state, depth - 1)
 
     def handed_inside(self, func: Func, uses: frozenset[str], state: State, depth: int) -> list[frozenset[str]]:
         """Where a function hands one of its parameters on."""
-        if not any(use[:1] in (ASSIGNED, HANDED) for use in uses):
+        if not depth or not hands(uses):
             return []
         self.frames.append(self.activation(func))
         try:
@@ -223,11 +236,10 @@ class Uses(Machine):
         finally:
             self.frames.pop()
 
-    def functions_named(self, callee: str, state: State) -> Iterator[Func]:
+    def functions_named(self, callee: tuple[str, ...], state: State) -> Iterator[Func]:
         """The functions of the repository that a dotted name means; for a class, its constructor."""
-        first, *rest = callee.split(".")
-        value = self.lookup(first, state)
-        for attr in rest:
+        value = self.lookup(callee[0], state)
+        for attr in callee[1:]:
             value = None if value is None else self.member(value, attr, state)
         for case in value.cases if value is not None else ():
             if isinstance(case, Func):

@@ -125,9 +125,11 @@ def kept(machine: Containers, owner: ObjectId, attr: str, value: Value, at: int,
 
 def named(machine: Machine, node: ir.Assign, value: Value) -> None:
     """``best_model = model`` under a condition in a loop."""
+    if not isinstance(value, Ref) or not machine.guards:
+        return
     target = node.targets[0] if len(node.targets) == 1 else None
     is_plain = isinstance(target, ir.Name) and isinstance(node.value, (ir.Name, ir.Attribute))
-    if not (machine.loops and machine.guards and is_plain and isinstance(value, Ref)) or machine.in_pass:
+    if not (machine.loops and is_plain) or machine.in_pass:
         return
     if isinstance(target, ir.Name) and machine.is_module(value):
         machine.emit(ModuleNamed, node.at, start(machine.site(node.at), "a name for the same module"),

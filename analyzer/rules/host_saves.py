@@ -152,7 +152,8 @@ def _names(value: ir.Expr) -> set[str]:
 def _movers(program: Program, path: str) -> tuple[ir.FunctionDef, ...]:
     """Functions of a file that move something to the host: ``def to_cpu(state): … state.cpu()``."""
     unit = program.unit(path)
-    return _moving(unit) if unit is not None else ()
+    says = b"cpu" in (program.project.read(path) or b"")  # most files do not, and a walk through all of them is dear
+    return _moving(unit) if says and unit is not None else ()
 
 
 @remembered(maxsize=128)
