@@ -34,7 +34,7 @@ from tests.faults.rig import SECRET, TIMERS, Rig
 from tests.localhub.world import commit, git
 
 _SENDERS = 8
-_ASIDE = 18
+ASIDE = 18
 """Of 20 steps of niceness: about 55 times the weight of what runs beside."""
 _PAYLOAD = "x" * 20_000
 """Of a pull request's text: a delivery is then about as large as GitHub's own."""
@@ -87,13 +87,13 @@ def main() -> int:
         json.dump(_send(json.load(sys.stdin)), sys.stdout)
         return 0
     if args.aside:
-        os.nice(-_ASIDE)
+        os.nice(-ASIDE)
     with (
         tempfile.TemporaryDirectory(prefix="pf-load-") as short,
         Rig(Path(short), args.workers, dict(_SETTINGS)) as rig,
     ):
         if args.aside:
-            _raise_groups(os.getpid(), rig.pid("web"), rig.pid("redis"))
+            raise_groups(os.getpid(), rig.pid("web"), rig.pid("redis"))
         found = measure(rig, args.rate, args.seconds, args.reviews)
     print(report(found))
     if args.json:
@@ -101,7 +101,7 @@ def main() -> int:
     return 0 if found.lost == 0 and found.p99_ms <= 100 else 1
 
 
-def _raise_groups(*pids: int) -> None:
+def raise_groups(*pids: int) -> None:
     """What else runs here is in other sessions, against which niceness does not count (`bot.isolate.priority`).
 
     Workers and their children do the same for their own sessions, so they stay as far behind as they always are.
@@ -118,21 +118,21 @@ def measure(rig: Rig, rate: float, seconds: float, reviews: int) -> Measured:
     lost = failed + max(0, len(latencies) - claims)
     rig.client.flushall()
     rig.until(lambda: not _horses(rig), 120, "the workers are at rest")
-    memory = _Memory(rig)
-    before, used = len(rig.hub.service.recorder.all()), _redis_bytes(rig)
-    cpu, start = _cpu(rig), time.monotonic()
+    memory = MemoryWatch(rig)
+    before, used = len(rig.hub.service.recorder.all()), redis_bytes(rig)
+    cpu, start = cpu_seconds(rig), time.monotonic()
     pulls = [_pull(rig, f"load{number}") for number in range(reviews)]
-    rig.until(lambda: all(_is_concluded(rig, pull) for pull in pulls), 60 + 30 * reviews, "all are concluded")
+    rig.until(lambda: all(is_concluded(rig, pull) for pull in pulls), 60 + 30 * reviews, "all are concluded")
     took = time.monotonic() - start
-    asked = [one for one in rig.hub.service.recorder.all()[before:] if not _is_patrol(one.method, one.path)]
+    asked = [one for one in rig.hub.service.recorder.all()[before:] if not is_patrol(one.method, one.path)]
     worker_mib, peak_mib = memory.stop()
     return Measured(
         rate=rate,
         seconds=seconds,
         sent=len(latencies) + failed,
         lost=lost,
-        p50_ms=_percentile(latencies, 0.5),
-        p99_ms=_percentile(latencies, 0.99),
+        p50_ms=percentile(latencies, 0.5),
+        p99_ms=percentile(latencies, 0.99),
         max_ms=max(latencies, default=float("nan")),
         workers=rig.num_workers,
         reviews=reviews,
@@ -140,8 +140,8 @@ def measure(rig: Rig, rate: float, seconds: float, reviews: int) -> Measured:
         requests_per_review=len(asked) / reviews,
         worker_mib=worker_mib,
         peak_mib=peak_mib,
-        redis_kib_per_review=(_redis_bytes(rig) - used) / 1024 / reviews,
-        job_cpu_s=(_cpu(rig) - cpu) / reviews,
+        redis_kib_per_review=(redis_bytes(rig) - used) / 1024 / reviews,
+        job_cpu_s=(cpu_seconds(rig) - cpu) / reviews,
     )
 
 
@@ -164,13 +164,15 @@ def _pull(rig: Rig, name: str) -> Pull:
         return people.open_pull(service, repo, title="Train", body="", base="main", head="feature", author=dana)
 
 
-def _is_concluded(rig: Rig, pull: Pull) -> bool:
+def is_concluded(rig: Rig, pull: Pull) -> bool:
+    """Whether both checks of the head are."""
     with rig.hub.service.hub.lock:
         runs = rig.hub.service.hub.runs_on(pull.repo, pull.head_sha)
         return {run.name for run in runs if run.status == "completed"} >= set(CHECK_NAMES)
 
 
-def _is_patrol(method: str, path: str) -> bool:
+def is_patrol(method: str, path: str) -> bool:
+    """Whether a request belongs to no review."""
     is_list = method == "GET" and path.endswith("/pulls")
     return is_list or (path.startswith(_PATROL) and not path.endswith("/access_tokens"))
 
@@ -244,7 +246,8 @@ def _send(spec: dict[str, Any]) -> dict[str, Any]:
     return {"latencies": latencies, "failed": len(failed)}
 
 
-def _percentile(values: list[float], share: float) -> float:
+def percentile(values: list[float], share: float) -> float:
+    """The value below which a share of them lies."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(len(ordered) * share))] if ordered else float("nan")
 
@@ -265,12 +268,13 @@ def _is_leader(pid: int) -> bool:
         return False
 
 
-def _redis_bytes(rig: Rig) -> int:
+def redis_bytes(rig: Rig) -> int:
+    """What Redis holds."""
     found: Any = rig.client.info("memory")
     return int(found["used_memory"])
 
 
-def _cpu(rig: Rig) -> float:
+def cpu_seconds(rig: Rig) -> float:
     """Seconds of processor time of the workers and all their finished children."""
     ticks = os.sysconf("SC_CLK_TCK")
     total = 0
@@ -283,7 +287,7 @@ def _cpu(rig: Rig) -> float:
     return total / ticks
 
 
-class _Memory:
+class MemoryWatch:
     """Watches the private memory below the supervisor, per worker: at rest, and with its job and analysis."""
 
     def __init__(self, rig: Rig) -> None:
