@@ -56,12 +56,19 @@ def is_tensor(case: Value) -> bool:
     return isinstance(case, (Tensor, Unknown))
 
 
+def _adds_no_other(one: Tensor, two: Tensor) -> bool:
+    """Whether neither of two terms came out of a normalising function: there are mixtures of these."""
+    return all(case.activation is None or case.activation.name == RAW for case in (one, two))
+
+
 def shifted(op: str, one: Value, two: Value) -> Activation | None:
     """The activation of a tensor after arithmetic with a plain number: raw outputs stay raw, however they are scaled
-    (or joined with other raw ones); probabilities stay what they are only if next to nothing is added."""
+    (or joined with other raw ones), and whatever tensor is added to them (a bias, another term); probabilities stay
+    what they are only if next to nothing is added."""
     if isinstance(one, Tensor) and isinstance(two, Tensor):
-        both = one.activation if one.activation == two.activation else None
-        return both if both is not None and both.name == RAW and op in {"+", "-", "*", "@"} else None
+        raw = [case.activation for case in (one, two) if case.activation is not None and case.activation.name == RAW]
+        is_raw = (len(raw) == 2 and op in {"-", "*", "@"}) or (raw and op == "+" and _adds_no_other(one, two))
+        return raw[0] if is_raw else None
     tensor, other = (one, two) if isinstance(one, Tensor) else (two, one)
     if not isinstance(tensor, Tensor) or tensor.activation is None or is_tensor(other):
         return None

@@ -48,6 +48,8 @@ _BACKWARD = {"backward", "backward(…)"}
 _MODES = {"eval", "train", "requires_grad_"}
 _SPENDERS = frozenset(f"builtins.{name}" for name in ("sum", "list", "tuple", "sorted", "max", "min"))
 """What goes through a generator that it is given, to its end."""
+_OF_LOGITS = frozenset({"logits", "binary logits"})
+"""What losses want that normalise their input themselves, whichever of them it is."""
 _NO_ARGS = Args()
 _FEW = 2
 """Functions that an `if` may choose between; a table of more (hooks by name) is asked for one of them."""
@@ -125,7 +127,8 @@ class Calls(Forwards):
             return union([self.call_one(case, args, at, state) for case in cases])
         ends: list[State] = []
         results: list[Value] = []
-        is_choice = len({self.expected_by(case) for case in cases}) > 1
+        expected = {self.expected_by(case) for case in cases}
+        is_choice = len(expected) > 1 and not expected <= _OF_LOGITS
         self.choices += is_choice
         outside = self.guards
         if sum(isinstance(case, (Func, Partial)) for case in cases) > _FEW:
@@ -318,6 +321,7 @@ class Calls(Forwards):
             answer: Value = special(self, receiver, args, at, state)
             return answer
         self.clears_unknown(method, at)
+        self.steps_unknown(method, args, at, state)
         if method.name == "state_dict" and isinstance(receiver, (Unknown, Method)):
             return weights.made(self, receiver, at, state)
         if method.name in activations.OF_TENSORS_ONLY:  # ``model(x).logits.softmax(1)`` of a model that was not read

@@ -18,6 +18,7 @@ from analyzer.engine.machine import Args, OutOfBudget, unseen
 from analyzer.engine.narrowing import Change, caught, exclude, narrow, settle
 from analyzer.engine.optim_events import Accumulate
 from analyzer.engine.state import FALSE, GRAD_OFF, Asked, Place, State, merge, merge_two, same
+from analyzer.engine.switches import may_switch_gradients
 from analyzer.engine.trace import start
 from analyzer.engine.values import (
     Const,
@@ -245,6 +246,8 @@ class Control(Assignments):
             earlier = state.fork()
             value = self.evaluate(context, state)
             entered = self.enter(value, context.at, state)
+            if may_switch_gradients(value, context):
+                state.set(GRAD_OFF, Scalar("bool"))
             accumulating += self.accumulation(value, context.at)
             if isinstance(value, Stream):  # a generator context of the repository puts modes back when it exits
                 switched = [(obj, "is eval") for obj in state.objects_with("is eval")]

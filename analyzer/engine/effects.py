@@ -188,6 +188,17 @@ class Effects(Expressions):
             modules = method.receiver.param_of if isinstance(method.receiver, Tensor) else frozenset()
             self.emit(Clear, at, None, modules=modules)
 
+    def steps_unknown(self, method: Method, args: Args, at: int, state: State) -> None:
+        """``step()`` of something unknown (``optimizers["actor"].step()``, ``args.optimizer.step()``) right after a
+        backward pass: by convention what applies its gradients."""
+        if method.name != "step" or args.positional or isinstance(method.receiver, (Ref, Tensor)):
+            return
+        if state.flag(*FRESH) is True:
+            trace = start(self.site(at), "the optimizer steps here", Gap.CONVENTION)
+            self.emit(Step, at, trace, optimizer=None, modules=frozenset(), is_stale="maybe", born_in=())
+            state.set(FRESH, FALSE)
+            state.set(SCALED, FALSE)
+
     # --- code we cannot see -----------------------------------------------------------------------------------
 
     def call_unseen(self, callee: Value, args: Args, at: int, state: State, reason: str) -> Value:
@@ -216,7 +227,8 @@ class Effects(Expressions):
         if isinstance(callee, Method) and callee.name.endswith(_WITHOUT_GRAPH):
             roots = frozenset()
         modules = frozenset(module for case in given for module in self.modules_of(case))
-        via = measures.without(via) | ({GivenModules(modules)} if modules else set())
+        optimizers = frozenset(obj for obj in objects if self.objects[obj].kind == "Optimizer")
+        via = measures.without(via) | ({GivenModules(modules, optimizers)} if modules or optimizers else set())
         called = (
             callee.name if isinstance(callee, External) else f".{callee.name}" if isinstance(callee, Method) else ""
         )

@@ -14,6 +14,7 @@ from analyzer.engine.events import Escape, Misfit
 from analyzer.engine.hooks import argument
 from analyzer.engine.machine import MAX_DEPTH, Args, Frame, OutOfBudget
 from analyzer.engine.state import FALSE, GRAD_OFF, State, merge
+from analyzer.engine.switches import may_switch_gradients
 from analyzer.engine.typing import is_driver
 from analyzer.engine.values import (
     Class,
@@ -113,12 +114,14 @@ class Functions(Binding):
                 self.set_grad(row.effect, None, state)
             else:
                 self.enter(wrapper, func.node.at, state)
+                if may_switch_gradients(wrapper):
+                    state.set(GRAD_OFF, Scalar("bool"))
         self.frames.append(frame)
         try:
             result = self.body(func, frame, state)
         finally:
             self.frames.pop()
-        if any(self.is_context(wrapper) for wrapper in func.wrappers):
+        if any(self.is_context(wrapper) or may_switch_gradients(wrapper) for wrapper in func.wrappers):
             state.set(GRAD_OFF, before or FALSE)
         return result
 

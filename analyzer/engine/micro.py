@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from analyzer.engine.events import Loop
 from analyzer.engine.program import Program
+from analyzer.knowledge.words import pattern
 from analyzer.syntax import ir
 from analyzer.syntax.remembered import remembered
 from analyzer.syntax.scope import dotted, of_type, target_names, walk
@@ -86,7 +87,8 @@ def _cuts(node: ir.For) -> bool:
 
 
 def _asks(node: ir.For) -> bool:
-    """``x, y = get_batch("train")``, handed to a call: nothing that the loop has goes in, so what comes is new."""
+    """``x, y = get_batch("train")``, handed to a call: nothing that the loop has goes in, so what comes is new; nor
+    does anything that it makes where the name says that it is a batch, ``get_batch(reader, device=device)``."""
     handed = {
         arg.value.id
         for call in walk(node.body, False)
@@ -97,11 +99,17 @@ def _asks(node: ir.For) -> bool:
     return any(
         isinstance(each, ir.Assign)
         and isinstance(each.value, ir.Call)
-        and all(isinstance(arg.value, ir.Constant) for arg in each.value.args)
-        and isinstance(each.value.callee, ir.Name)
+        and _is_asked(each.value)
         and any(name in handed for target in each.targets for name in target_names(target))
         for each in node.body
     )
+
+
+def _is_asked(call: ir.Call) -> bool:
+    name = (dotted(call.callee) or "").rpartition(".")[2]
+    if pattern("gives a batch").search(name):
+        return all(isinstance(arg.value, ir.Constant) or dotted(arg.value) is not None for arg in call.args)
+    return isinstance(call.callee, ir.Name) and all(isinstance(arg.value, ir.Constant) for arg in call.args)
 
 
 def _within(expr: ir.Expr) -> list[object]:

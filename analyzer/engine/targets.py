@@ -89,7 +89,7 @@ def after_operation(machine: Machine, op: str, one: Value, two: Value, result: V
         return marked(result, Mark.DISCOUNTED)
     elif op == "+" and bool(first) != bool(second):
         scaled, other = (one, two) if first else (two, one)
-        is_layer = machine.in_pass or _is_parameter(other)  # ``x * self.gamma + self.beta``
+        is_layer = machine.forwards > 0 or _is_parameter(other)  # ``x * self.gamma + self.beta``
         is_reward = _is_reward(other) or (
             Mark.DISCOUNTED in marks_of(scaled) and _is_number(other) and _speaks_of_rewards(machine)
         )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
 
 from analyzer.engine.values import ObjectId, Tensor, Union, Unknown, Value
+from analyzer.knowledge.words import pattern
 from analyzer.records import dataclass
 from analyzer.syntax import ir
 from analyzer.syntax.remembered import remembered
@@ -97,15 +99,25 @@ def _names(expr: ir.Expr, name: str) -> bool:
 @dataclass(frozen=True)
 class GivenModules:
     """The mark (in `via`) of what unseen code gave back for modules or their parameters: an optimizer among that is
-    theirs."""
+    theirs. `optimizers`: those that it was given as well."""
 
     modules: frozenset[ObjectId]
+    optimizers: frozenset[ObjectId] = frozenset()
 
 
 def given_modules(value: Value) -> frozenset[ObjectId]:
     """The modules that unseen code was given to make a value of."""
+    return frozenset(module for tag in _given(value) for module in tag.modules)
+
+
+def given_optimizers(value: Value) -> frozenset[ObjectId]:
+    """The optimizers that unseen code was given to make a value of."""
+    return frozenset(each for tag in _given(value) for each in tag.optimizers)
+
+
+def _given(value: Value) -> Iterator[GivenModules]:
     tags = (tag for case in value.cases if isinstance(case, Unknown) for tag in case.via)
-    return frozenset(module for tag in tags if isinstance(tag, GivenModules) for module in tag.modules)
+    return (tag for tag in tags if isinstance(tag, GivenModules))
 
 
 @remembered(maxsize=4096)
@@ -148,6 +160,11 @@ def _is_module(uses: frozenset[str]) -> bool:
     if ("load_state_dict(…)" in uses and uses & _PLACES) or ("forward(…)" in uses and uses & _STATE_USES):
         return True
     return bool({"train", "eval"} & uses) and (bool(uses & (_PLACES | PASSES)) or {"train", "eval"} <= uses)
+
+
+def is_called_optimizer(name: str) -> bool:
+    """Whether the name of something that only steps tells that it is an optimizer, rather than a scheduler."""
+    return pattern("optimizer").search(name.rpartition(".")[2]) is not None
 
 
 def is_loss_by_use(uses: frozenset[str]) -> bool:

@@ -19,10 +19,12 @@ from analyzer.engine.typing import (
     NOUNS,
     RUNS_BACKWARD,
     given_modules,
+    given_optimizers,
     has_blank,
     has_model,
     is_argument,
     is_blank,
+    is_called_optimizer,
     is_loss_by_use,
     kind_by_use,
 )
@@ -54,6 +56,14 @@ def hands(uses: frozenset[str]) -> tuple[tuple[str, tuple[str, ...], str], ...]:
             callee, _, position = use[1:].rpartition("#")
             found.append(("", tuple(callee.split(".")), position))
     return tuple(found)
+
+
+def _unread_owner(value: Value) -> Unknown | None:
+    """What an attribute was read of (``scaler = args.scaler``) that nobody showed us."""
+    if type(value) is not Method:
+        return None
+    owner = value.receiver.receiver if isinstance(value.receiver, Method) else value.receiver
+    return owner if isinstance(owner, Unknown) and is_blank(owner) else None
 
 
 class Uses(Machine):
@@ -90,8 +100,15 @@ class Uses(Machine):
         if has_blank(value) and (kind := self.kind_of_name(name, state) or self.kind_of_read(name, value)):
             return self.as_kind(kind, name, value, at, state)
         uses = self.uses_of(name)
-        if not is_loss_by_use(uses) and (type(value) is not Unknown or not self.is_handed_as_loss(value, uses, state)):
-            return value
+        owner = _unread_owner(value)
+        if owner is not None and (kind := kind_by_use(uses)) not in {None, "Stepper"}:
+            return self.as_kind(kind, name, owner, at, state)
+        if is_loss_by_use(uses) or (type(value) is Unknown and self.is_handed_as_loss(value, uses, state)):
+            return self.as_loss_by_use(value, at, state)
+        return value
+
+    def as_loss_by_use(self, value: Value, at: int, state: State) -> Value:
+        """A value that gradients are computed of."""
         site, root, is_off = self.site(at), self.root(at), state.flag(*GRAD_OFF)
         if is_off:
             return value  # the name is that of a loss that is trained elsewhere; here gradients are switched off
@@ -126,8 +143,9 @@ class Uses(Machine):
     def as_kind(self, kind: str, name: str, value: Value, at: int, state: State) -> Value:
         """A value that is used as an object of a kind."""
         note, modules = f"used as {NOUNS[kind]}", given_modules(value)
-        held = self.lookup(name, state) if kind == "Module" else None
-        if isinstance(held, Ref) and modules == {held.obj}:
+        same = modules if kind == "Module" else given_optimizers(value) if kind == "Optimizer" else frozenset()
+        held = self.held_as(name, state) if len(same) == 1 else None
+        if isinstance(held, Ref) and same == {held.obj}:
             return held  # ``model = wrap(model)``
         born = "argument" if any(is_argument(case) for case in value.cases) else "unseen"
         steps: frozenset[ObjectId] = modules if kind in ("Optimizer", "Stepper") else frozenset()
@@ -139,6 +157,13 @@ class Uses(Machine):
         if read := reads_in(value.cases):
             self.emit(Restored, at, start(self.site(at), f"what was read is {note}"), read=read)
         return union(ref if is_blank(case) else case for case in value.cases)
+
+    def held_as(self, name: str, state: State) -> Value | None:
+        """What a name, or an attribute of ``self``, holds now."""
+        this, attr = self.frame.this, name.removeprefix("self.")
+        if attr == name:
+            return self.lookup(name, state)
+        return state.get((this.obj, attr)) if isinstance(this, Ref) else None
 
     def undefined(self, name: str, at: int, state: State) -> Value | None:
         """A name that no code which was read defines (``from common import *``): one object, whoever uses it."""
@@ -184,7 +209,7 @@ class Uses(Machine):
         if told is None and "()" in everywhere and RUNS_BACKWARD.isdisjoint(everywhere):
             is_module = self.is_trained(name, uses) or self.is_trained_by_helper(name, uses, state)
             return "Module" if is_module else None
-        return told
+        return "Optimizer" if told == "Stepper" and is_called_optimizer(name) else told
 
     def is_trained(self, name: str, uses: frozenset[str]) -> bool:
         """Whether calling a name is the first thing on the way to a loss that gradients are computed of, in this
@@ -205,14 +230,12 @@ class Uses(Machine):
         nothing else for it, runs backward through: ``loss = td_loss(model, batch); loss.backward()``."""
         node = self.frame.node
         first = trained(node) if isinstance(node, ir.FunctionDef) and not has_model(node) else frozenset()
-        for use in uses if len(first) == 1 else ():
-            callee, _, position = use[1:].rpartition("#")
-            if use[:1] == HANDED and callee in first:
-                for func in self.functions_named(callee, state):
-                    if isinstance(func.node, ir.FunctionDef) and self.parameter(func, position) in given_back(
-                        func.node
-                    ):
-                        return True
+        for _, callee, position in hands(uses) if len(first) == 1 else ():
+            if ".".join(callee) not in first:
+                continue
+            for func in self.functions_named(callee, state):
+                if isinstance(func.node, ir.FunctionDef) and self.parameter(func, position) in given_back(func.node):
+                    return True
         return False
 
     def handed_on(self, uses: frozenset[str], state: State, depth: int) -> Iterator[frozenset[str]]:

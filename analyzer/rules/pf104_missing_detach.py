@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 
-from analyzer.engine.events import Backward, Clear, Forward, Loss, Step
+from analyzer.engine.events import Backward, Clear, Forward, Loss, Mode, Step
 from analyzer.engine.graphs import roots_of
 from analyzer.engine.optim_events import OptimizerMade
 from analyzer.engine.program import Program, nest_key
 from analyzer.engine.targets import Bootstrapped, Mark, PolicyWeighted, WeightsAveraged, marks_of
 from analyzer.engine.trace import Gap, Site, start
 from analyzer.engine.values import ObjectId
-from analyzer.engine.words import words
+from analyzer.engine.words import spelled, words
 from analyzer.findings import Severity
 from analyzer.fixes.edits import InsertAfter
 from analyzer.rules.base import DraftFix, Report, Rule
 from analyzer.rules.entered import is_volatile
 from analyzer.rules.siamese import pairs
 from analyzer.syntax import ir
-from analyzer.syntax.scope import dotted, of_type, walk
+from analyzer.syntax.scope import dotted, of_type, target_names, walk
 
 _DISTANCES = re.compile(r"pow|square|abs|norm|mse|l1|l2|huber|loss|crit|objective|error", re.IGNORECASE)
 """Calls that make small what they are given, whatever its sign."""
@@ -82,6 +82,7 @@ class MissingDetach(Rule):
             if updates and through:
                 _shown_to_critic(program, report, backward, through, applied, trained, wanted)
         _check_fixed(program, report, backwards, forwards, trained)
+        _check_asleep(program, report, backwards, forwards)
         every = list(program.of(Backward))
         _check_targets(program, report, every, runs)
         _check_advantages(program, report, every, runs, {id(each): moved for each, moved, also in results if also})
@@ -206,6 +207,43 @@ def _check_fixed(
             )
 
 
+def _check_asleep(
+    program: Program, report: Report, backwards: list[Backward], forwards: dict[object, list[Forward]]
+) -> None:
+    """A function is given two networks and the optimizer: it puts one into training mode, the other into evaluation
+    mode, and the backward pass of the step runs through both. Who made them may have frozen the second."""
+    if any(program.of(OptimizerMade)):
+        return
+    modes = list(program.of(Mode))
+    fed = {each.module for found in forwards.values() for each in found if each.inputs}
+    for backward in backwards:
+        through = [each for site in backward.roots for each in forwards.get(site, ())]
+        here = [each for each in through if each.function == backward.function and each.calls == backward.calls]
+        woken = {each.module for each in here if each.is_eval == "no" and _is_switched(each, modes)}
+        for forward in here:
+            is_given = forward.module is not None and program.objects[forward.module].born == "argument"
+            is_asleep = forward.is_eval == "yes" and forward.has_graph == "yes" and _is_switched(forward, modes)
+            if not is_given or not is_asleep or not woken or forward.module in fed or forward.is_frozen != "no":
+                continue
+            report(
+                forward.site,
+                f"`{program.sources.text(forward.site)}` runs in evaluation mode beside the network that is trained, "
+                "and the backward pass {will run} through it, unless its parameters are frozen elsewhere. Compute its "
+                "output under `torch.no_grad()`.",
+                because=[step for step in (forward.mode, forward.trace, backward.trace) if step],
+                gaps=[Gap.CONVENTION],
+                severity=Severity.NOTE,
+            )
+
+
+def _is_switched(forward: Forward, modes: list[Mode]) -> bool:
+    """Whether the function that runs a network sets the mode of it."""
+    return any(
+        (each.module, each.function, each.is_eval) == (forward.module, forward.function, forward.is_eval)
+        for each in modes
+    )
+
+
 def _check_targets(
     program: Program, report: Report, backwards: list[Backward], forwards: dict[object, list[Forward]]
 ) -> None:
@@ -327,14 +365,35 @@ def _check_averages(program: Program, report: Report) -> None:
 
 
 def _switches(program: Program, event: WeightsAveraged) -> bool:
-    """Whether the function, or one of its file that it calls, switches `requires_grad`: of what, it knows best."""
+    """Whether the function, or one of its file that it calls, switches `requires_grad`: of what, it knows best. Where
+    it is back on before the average is taken, that tells nothing."""
     function, unit = program.function_around(event.site), program.unit(event.site.path)
     if function is None or unit is None:
         return False
     called = {dotted(each.callee) for each in walk(function.body, True) if isinstance(each, ir.Call)}
     helpers = [each for each in of_type(unit, ir.FunctionDef) if each.name in called]
-    nodes = [node for each in (function, *helpers) for node in walk(each.body, True)]
-    written = [target for node in nodes if isinstance(node, ir.Assign) for target in node.targets]
-    return any(isinstance(each, ir.Attribute) and each.attr == "requires_grad" for each in written) or any(
-        isinstance(each, ir.Attribute) and each.attr == "requires_grad_" for each in nodes
-    )
+    if any(True for each in helpers for _ in _switched(each)):
+        return True
+    last: dict[str, bool] = {}
+    for at, subject, is_on in sorted(_switched(function)):
+        if at < event.site.at or subject not in last:
+            last[subject] = is_on
+    return not all(last.values())
+
+
+def _switched(function: ir.FunctionDef) -> Iterator[tuple[int, str, bool]]:
+    """Where a function switches `requires_grad`, of what, and whether on."""
+    nodes = tuple(walk(function.body, True))
+    loops = [node for node in nodes if isinstance(node, ir.For)]
+    over = {name: spelled(loop.iter) for loop in loops for name in target_names(loop.target)}
+    for node in nodes:
+        if isinstance(node, ir.Assign):
+            is_on = isinstance(node.value, ir.Constant) and node.value.value is True
+            targets = [to for to in node.targets if isinstance(to, ir.Attribute) and to.attr == "requires_grad"]
+            yield from ((to.at, _subject(to.value, over), is_on) for to in targets)
+        elif isinstance(node, ir.Attribute) and node.attr == "requires_grad_":
+            yield node.at, _subject(node.value, over), False
+
+
+def _subject(value: ir.Expr, over: Mapping[str, str]) -> str:
+    return over.get(dotted(value) or "", spelled(value))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from analyzer.engine.events import Backward, Clear, Escape, Forward, Loop, Step
-from analyzer.engine.optim_events import OptimizerMade
+from analyzer.engine.optim_events import OptimizerMade, ScalerStep
 from analyzer.engine.program import Program, functions, nest_key
 from analyzer.engine.trace import Gap, Site
 from analyzer.engine.words import words
@@ -12,6 +12,7 @@ from analyzer.fixes.edits import InsertStatement
 from analyzer.knowledge.words import pattern
 from analyzer.rules.base import DraftFix, Report, Rule
 from analyzer.rules.distinct_values import is_reached_once
+from analyzer.rules.short_stores import drawn_names, stepped_by
 from analyzer.syntax import ir
 from analyzer.syntax.scope import dotted, walk
 
@@ -168,12 +169,18 @@ def _shared_loop(program: Program, step: Step) -> tuple[tuple[Loop, ...], Backwa
     """The innermost loop that a step shares with a backward, over data, epochs or steps."""
     for depth in range(len(step.loops), 0, -1):
         nest = step.loops[:depth]
-        if nest[-1].kind == "other":
+        if nest[-1].kind == "other" or (step.optimizer is None and _picks(program, step, nest[-1])):
             continue
         backward = _backward_of(program, step, nest)
         if backward is not None:
             return nest, backward
     return (), None
+
+
+def _picks(program: Program, step: Step, loop: Loop) -> bool:
+    """Whether each iteration of a loop steps another optimizer (``optimizers[i].step()``), of ones that were not read:
+    what it steps is reset around the loop."""
+    return bool(drawn_names(program, loop) & stepped_by(program, step.site))
 
 
 def _backward_of(program: Program, step: Step, nest: tuple[Loop, ...]) -> Backward | None:
@@ -191,11 +198,23 @@ def _gaps(program: Program, step: Step, nest: tuple[Loop, ...]) -> list[Gap]:
         return [Gap.UNSEEN]
     if _is_measured(program, step, nest):
         return [Gap.UNSEEN]
+    if step.optimizer is None and _may_be_reset(program, step, nest):
+        return [Gap.UNSEEN]
     mine = {step.optimizer} if step.optimizer is not None else frozenset()
     found = [event for event in program.within(Escape, nest) if event.objects & (step.modules | mine)]
     if any(_may_reset(program, event, step, bool(event.objects & mine)) for event in found):
         return [Gap.UNSEEN]
     return [Gap.CONVENTION] if found else []
+
+
+def _may_be_reset(program: Program, step: Step, nest: tuple[Loop, ...]) -> bool:
+    """Whether code that was not read is called in the loop by a name that may mean that it resets gradients, where an
+    object steps of which nothing else is known."""
+    if any(each.site == step.site for each in program.of(ScalerStep)):
+        return False
+    sites = (event.site for event in program.within(Escape, nest) if event.site != step.site)
+    callees = (program.sources.callee(site) for site in sites)
+    return any(each is not None and pattern("resets gradients").search(each[1].rpartition(".")[2]) for each in callees)
 
 
 def _may_reset(program: Program, event: Escape, step: Step, has_optimizer: bool) -> bool:

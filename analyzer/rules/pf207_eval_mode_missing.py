@@ -433,7 +433,8 @@ def _gaps(timeline: Timeline, forward: Forward) -> list[Gap] | None:
     elif born in {"argument", "called"} or (forward.calls and forward.calls[0] in program.own_entries):
         gaps.append(_of_caller(timeline, forward))
     elif module not in timeline.trained:
-        gaps.append(Gap.UNSEEN if born == "unseen" and not _is_only_asked(timeline, module) else Gap.CONVENTION)
+        is_told = born != "unseen" or _is_only_asked(timeline, module) or _is_made_alike(timeline, module)
+        gaps.append(Gap.CONVENTION if is_told else Gap.UNSEEN)
     since = timeline.at(switch) if switch is not None and timeline.at(switch) < here else 0
     if any(_is_beside(event, forward) and event.is_eval == "yes" for event in timeline.modes if event.module is None):
         gaps.append(Gap.UNSEEN)
@@ -462,6 +463,21 @@ def _is_only_asked(timeline: Timeline, module: ObjectId) -> bool:
     """Whether a program that sets no mode and trains nothing restores a network."""
     restored = any(event.into in (None, module) for event in timeline.program.of(Restored))
     return restored and not timeline.modes and not timeline.steps and not timeline.backwards
+
+
+def _is_made_alike(timeline: Timeline, module: ObjectId) -> bool:
+    """Whether a network that is put into training mode comes out of the same call of code that was not read: this one,
+    which nothing has switched, is another of these or that one itself (``model = self.config.build_model()``)."""
+    woken = {event.module for event in timeline.modes if event.is_eval == "no" and event.module is not None}
+    mine = _made_of(timeline.program, module)
+    return bool(mine) and any(_made_of(timeline.program, other) == mine for other in woken - {module})
+
+
+def _made_of(program: Program, module: ObjectId) -> str:
+    """The call that a network comes out of, of code that was not read."""
+    obj = program.objects[module]
+    text = program.sources.text(obj.trace.site) if obj.born == "unseen" else ""
+    return text if text.endswith(")") else ""
 
 
 def _is_set_beside(program: Program, forward: Forward) -> bool:

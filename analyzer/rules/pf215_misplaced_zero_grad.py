@@ -186,7 +186,7 @@ def _are_used(program: Program, nest: tuple[Loop, ...], clear: Clear, step: Step
 
 def _wrong_object(program: Program, report: Report, step: Step, mine: list[Clear], backwards: list[Backward]) -> None:
     """The optimizer that steps is never reset, another one is reset twice before any backward pass."""
-    if not backwards or step.optimizer is None or any(may_clear(program, clear, step) for clear in mine):
+    if not backwards or step.optimizer is None or any(_may_be_its(program, clear, step) for clear in mine):
         return
     for clear in mine:
         twice = [other for other in mine if other is not clear and _same_object(other, clear)]
@@ -199,6 +199,13 @@ def _wrong_object(program: Program, report: Report, step: Step, mine: list[Clear
         if exclude(first, clear):
             continue
         _report_wrong(report, first, clear, step)
+
+
+def _may_be_its(program: Program, clear: Clear, step: Step) -> bool:
+    """Whether what is reset may be what a step applies: of two optimizers that come from elsewhere, each holds its own
+    parameters."""
+    are_two = None not in {clear.optimizer, step.optimizer} and clear.optimizer != step.optimizer
+    return not (are_two and not clear.modules and not step.modules) and may_clear(program, clear, step)
 
 
 def _report_wrong(report: Report, first: Clear, clear: Clear, step: Step) -> None:

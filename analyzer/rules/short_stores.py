@@ -75,7 +75,7 @@ def is_over_models(program: Program, store: Store, carrier: Tensor | Unknown, lo
         return True
     passes = [event for event in program.of(Forward) if event.root in carrier.roots]
     return bool(passes) and all(
-        _drawn_names(program, loop)
+        drawn_names(program, loop)
         & {
             name
             for event in passes
@@ -87,14 +87,20 @@ def is_over_models(program: Program, store: Store, carrier: Tensor | Unknown, lo
 
 
 def _is_over_optimizers(program: Program, store: Store, loops: tuple[Loop, ...]) -> bool:
-    """``for each in self.optimizers: each.step()``."""
-    steps = program.within(Step, store.loops)
+    """``for each in self.optimizers: each.step()``; a loop that counts may go on longer than there are optimizers,
+    where these were not read."""
+    steps = list(program.within(Step, store.loops))
     return bool(steps) and all(
-        any(_drawn_names(program, loop) & _stepped_by(program, step.site) for step in steps) for loop in loops
+        any(
+            drawn_names(program, loop) & stepped_by(program, step.site)
+            for step in steps
+            if step.optimizer is not None or loop.kind != "range"
+        )
+        for loop in loops
     )
 
 
-def _stepped_by(program: Program, site: Site) -> set[str]:
+def stepped_by(program: Program, site: Site) -> set[str]:
     """The names that say which optimizer a call steps: ``each["optimizer"].step()``, ``scaler.step(each)``."""
     call = words(program).node(site)
     given = [arg.value for arg in call.args[:1]] if isinstance(call, ir.Call) else []
@@ -117,7 +123,7 @@ def _chosen_by(program: Program, site: Site) -> set[str]:
 def is_of_one_batch(program: Program, sites: Collection[Site], around: tuple[Loop, ...]) -> bool:
     """Whether what is called is given items of the loops around (a batch): loops inside of these, over models, scales
     or views, go through that batch again."""
-    drawn = {name for loop in around for name in _drawn_names(program, loop)}
+    drawn = {name for loop in around for name in drawn_names(program, loop)}
     for site in sites:
         call = words(program).node(site)
         names = (
@@ -142,7 +148,7 @@ def _indices(node: ir.Expr | None) -> set[str]:
     return found | {node.id} if isinstance(node, ir.Name) else found
 
 
-def _drawn_names(program: Program, loop: Loop) -> set[str]:
+def drawn_names(program: Program, loop: Loop) -> set[str]:
     """The names that a loop, or a clause of a comprehension, gives its items."""
     node = words(program).node(loop.site)
     if isinstance(node, ir.For):
