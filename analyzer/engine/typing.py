@@ -1,4 +1,5 @@
-"""What a value is that nobody showed us, by what is done with it. A name decides nothing; a use is a convention."""
+"""What a value is that nobody showed us, by what is done with it. A use is a convention. A name decides nothing, but
+for what only steps: an optimizer or a scheduler."""
 
 from __future__ import annotations
 

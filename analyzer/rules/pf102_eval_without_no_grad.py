@@ -74,7 +74,8 @@ class EvalWithoutNoGrad(Rule):
 
     ## When it stays quiet
     Under ``no_grad`` or ``inference_mode`` in any form (decorator, context, bare statement, of the project's own, in
-    the caller), when the parameters are frozen, when random numbers go through (a shape, a timing), of a layer that
+    the caller; also in a context or decorator that was not read and is called like one that switches gradients), when
+    the parameters are frozen, when random numbers go through (a shape, a timing), of a layer that
     is made for each batch again (a filter), and when a backward pass uses the graph or may use it: adversarial
     examples, saliency, fine-tuning with frozen statistics, losses that are returned or handed to code that was not
     read. One pass in no loop (a prediction for one input) is a note: its graph lives as long as its result. So is a

@@ -51,7 +51,9 @@ class MissingDetach(Rule):
     When the gradients are applied (encoder and decoder with an optimizer each, joint losses), for networks whose
     parameters need none, for a fixed network that a trained one feeds (perceptual losses), for a difference that
     nothing squares or takes the absolute value of (dual objectives), where an optimizer comes from code that was not
-    read, and for averages of a function that switches ``requires_grad`` itself.
+    read, and for averages of a function that switches ``requires_grad`` itself and does not switch it on again before.
+    A note for two networks that a function is given, of which it puts one into evaluation mode: who made that one may
+    have frozen it.
 
     ## Fix safety
     ``.detach()`` on a bootstrap target is unsafe: it changes what is learnt. Elsewhere there is no automatic fix:
