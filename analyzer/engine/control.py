@@ -187,9 +187,11 @@ class Control(Assignments):
             state.base.asked, facts = asked, self.facts()
             entered = head.fork()
             entered.made = set()
-            again, exits = self.once(body, begin, entered, mark)
-            state.base.asked = around
-            around.absorb(asked, state.made)
+            try:
+                again, exits = self.once(body, begin, entered, mark)
+            finally:  # a pass that is cut off has asked too, and what comes after it asks for whatever is around it
+                state.base.asked = around
+                around.absorb(asked, state.made)
             if again is None:
                 break
             following = merge_two(head, again, counting if number == 0 and earlier is None else widening)

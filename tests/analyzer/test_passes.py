@@ -276,3 +276,16 @@ def test_fixes_that_nobody_will_see_are_not_tried(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(pipeline, "verify", noted)
     analyze(tree, ["train.py"], Options())
     assert {item.rule for item in unsure}.isdisjoint(tried)
+
+
+def test_what_is_asked_after_a_loop_that_was_cut_off_is_no_question_of_that_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    dear = "for each in x:\n        " + "print(each)\n        " * 400
+    source = f"def f(x):\n    {dear}\nkept = 0\nf(open('a'))\nprint(kept)\n"
+    monkeypatch.setattr(programs, "ENTRY_BUDGET", 300)
+    sources = Sources(Project(Tree(train=source)))
+    program = Program(sources.project, knowledge(), sources)
+    state = program.run_main("train.py")
+    assert "f" in program.too_large
+    assert state.base.asked.head is None
