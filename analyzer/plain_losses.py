@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 
 from analyzer.syntax import ir
-from analyzer.syntax.scope import dotted, of_type, target_names, walk
+from analyzer.syntax.scope import dotted, last_name, of_type, target_names, walk
 
 _WORDS = re.compile(r"[lL]oss$|cross_entropy|CrossEntropy|nll_loss|NLLLoss|kl_div|KLDiv|criterion$")
 """How `analyzer.quiet` knows a loss by its name."""
@@ -89,8 +89,8 @@ class _Method:
             return False
         called = {id(call.callee) for call in calls} - fine
         parts = (each for each in walk(node.body, False) if isinstance(each, (ir.Name, ir.Attribute)))
-        spoken = [each for each in parts if id(each) not in fine and _is_word(_last(each))]
-        return not any(id(each) in called or not _last(each).endswith("loss") for each in spoken)
+        spoken = [each for each in parts if id(each) not in fine and _is_word(last_name(each))]
+        return not any(id(each) in called or not last_name(each).endswith("loss") for each in spoken)
 
     def _kept(self) -> Iterator[ir.Expr]:
         """What becomes a variable that is only called."""
@@ -246,10 +246,6 @@ def _is_own(target: ir.Expr, attr: str) -> bool:
 
 def _is_word(name: str) -> bool:
     return _WORDS.search(name) is not None
-
-
-def _last(node: ir.Expr) -> str:
-    return node.attr if isinstance(node, ir.Attribute) else node.id if isinstance(node, ir.Name) else ""
 
 
 def _named(callee: ir.Expr) -> str:

@@ -47,13 +47,10 @@ def after(row: Row, subject: Iterable[Value], node: ir.Expr | None, site: Site) 
 
 def common(cases: Iterable[Value]) -> Activation | None:
     """The activation that all tensors share."""
-    found = {case.activation if isinstance(case, Tensor) else None for case in cases if is_tensor(case)}
+    found = {
+        case.activation if isinstance(case, Tensor) else None for case in cases if isinstance(case, (Tensor, Unknown))
+    }
     return found.pop() if len(found) == 1 else None
-
-
-def is_tensor(case: Value) -> bool:
-    """Whether a case is a tensor, or may be one."""
-    return isinstance(case, (Tensor, Unknown))
 
 
 def _adds_no_other(one: Tensor, two: Tensor) -> bool:
@@ -70,7 +67,7 @@ def shifted(op: str, one: Value, two: Value) -> Activation | None:
         is_raw = (len(raw) == 2 and op in {"-", "*", "@"}) or (raw and op == "+" and _adds_no_other(one, two))
         return raw[0] if is_raw else None
     tensor, other = (one, two) if isinstance(one, Tensor) else (two, one)
-    if not isinstance(tensor, Tensor) or tensor.activation is None or is_tensor(other):
+    if not isinstance(tensor, Tensor) or tensor.activation is None or isinstance(other, (Tensor, Unknown)):
         return None
     if tensor.activation.name == RAW:
         return tensor.activation if op in {"+", "-", "*", "/"} else None

@@ -16,7 +16,7 @@ from analyzer.engine.program import Program
 from analyzer.engine.trace import Site
 from analyzer.engine.words import spelled, words
 from analyzer.syntax import ir
-from analyzer.syntax.scope import dotted, every, of_type, walk
+from analyzer.syntax.scope import dotted, every, last_name, of_type, walk
 
 _PUTS_TOGETHER = re.compile(
     r"reduc(?!tion|_?e?_?lr|eLR)|gather|sync(?!_?b|hronize$|_grad)|collect_|aggregat|across|allred|hvd|horovod|process_count",
@@ -120,14 +120,14 @@ def _is_file_by_rank(program: Program, path: str, value: ir.Expr) -> bool:
 
 
 def _opens(call: ir.Call) -> bool:
-    name = (dotted(call.callee) or "").rpartition(".")[2]
+    name = last_name(call.callee)
     return name == "open" or bool(_WRITES.search(name))
 
 
 def _is_file_by_device(value: ir.Expr) -> bool:
     """``torch.save(scores, f"scores_{gpu}.pt")``: each process has a device, so that its number names the process."""
     calls = [each for each in walk((value,), False) if isinstance(each, ir.Call)]
-    writes = any(_WRITES.search((dotted(call.callee) or "").rpartition(".")[2]) for call in calls)
+    writes = any(_WRITES.search(last_name(call.callee)) for call in calls)
     return writes and bool(DEVICE_NAMES.search(spelled(value)))
 
 
@@ -225,7 +225,7 @@ def _gives(target: ir.Expr, name: str) -> bool:
 
 
 def _made_by(program: Program, path: str, value: ir.Expr) -> str:
-    if isinstance(value, ir.Call) and (dotted(value.callee) or "").rpartition(".")[2] == _OWN_METER:
+    if isinstance(value, ir.Call) and last_name(value.callee) == _OWN_METER:
         return "plain"
     return _home(program, path, value.callee) if isinstance(value, ir.Call) else "plain"
 

@@ -12,7 +12,7 @@ from analyzer.engine.trace import Site, Trace, start
 from analyzer.engine.values import Const, Func, Scalar, Value, const
 from analyzer.records import dataclass, replace
 from analyzer.syntax import ir
-from analyzer.syntax.scope import dotted
+from analyzer.syntax.scope import dotted, last_name
 
 if TYPE_CHECKING:
     from analyzer.engine.machine import Machine
@@ -57,7 +57,7 @@ def _is_command(node: ir.FunctionDef) -> bool:
 
 
 def _last(expr: ir.Expr) -> str:
-    return (dotted(expr.callee if isinstance(expr, ir.Call) else expr) or "").rpartition(".")[2]
+    return last_name(expr.callee if isinstance(expr, ir.Call) else expr)
 
 
 def _option(node: ir.FunctionDef, param: ir.Param) -> Option:

@@ -14,7 +14,7 @@ from analyzer.engine.trace import Gap, Site, Trace
 from analyzer.engine.values import Class, Const, External, ObjectId, Ref, Value
 from analyzer.engine.words import spelled, words
 from analyzer.syntax import ir
-from analyzer.syntax.scope import of_type, target_names
+from analyzer.syntax.scope import assigned_names, of_type
 
 DISTRIBUTED_SAMPLERS = ("torch.utils.data.distributed.DistributedSampler", "torch.utils.data.DistributedSampler")
 IN_MEMORY = ("torch.utils.data.TensorDataset", "torch.utils.data.dataset.TensorDataset")
@@ -256,15 +256,11 @@ def named_by_rank(program: Program, made: LoaderMade) -> bool:
     names = {name for site in sites for name in _said(program, site).split() if name.isidentifier()}
     for path in {site.path for site in sites}:
         for node in of_type(program.unit(path), ir.Assign) if names else ():
-            if node.value is not None and names & _targets(node):
+            if node.value is not None and not names.isdisjoint(assigned_names(node)):
                 said = spelled(node.value)
                 if RANK_WORDS.search(said) and not _DEVICE_WORDS.search(said):
                     return True
     return False
-
-
-def _targets(node: ir.Assign) -> set[str]:
-    return {name for target in node.targets for name in target_names(target)}
 
 
 def picks_by_rank(program: Program) -> bool:

@@ -64,11 +64,6 @@ class Drawn(Event):
     """``next(iterator)``: one more element is taken."""
 
 
-def is_tensor(case: Value) -> bool:
-    """Whether a case is, or may be, a tensor."""
-    return isinstance(case, (Tensor, Unknown))
-
-
 def marks_of(case: Value) -> frozenset[object]:
     """The measures of an atom."""
     return case.via & _MARKS if isinstance(case, (Tensor, Unknown)) else frozenset()
@@ -151,7 +146,7 @@ def after_operation(op: str, one: Value, two: Value, result: Value) -> Value:
         result = replace(result, via=result.via - {Mark.COUNT, Mark.SUM})  # ``loss / mask.sum()`` counts nothing more
     if op in _SCALING:
         return _with_factor(result, op, two) if is_scaling(one, two) else result
-    is_sum = op in {"+", "-"} and is_tensor(one) and is_tensor(two)
+    is_sum = op in {"+", "-"} and all(isinstance(case, (Tensor, Unknown)) for case in (one, two))
     if is_sum and isinstance(result, (Tensor, Unknown)):
         is_weighted = all(_has_roots(case) and is_scaled(case) for case in (one, two))
         if is_scaled(one) != is_scaled(two) or (is_weighted and Mark.FACTOR not in marks_of(result)):

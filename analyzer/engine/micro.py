@@ -7,7 +7,7 @@ from analyzer.engine.program import Program
 from analyzer.knowledge.words import pattern
 from analyzer.syntax import ir
 from analyzer.syntax.remembered import remembered
-from analyzer.syntax.scope import dotted, of_type, target_names, walk
+from analyzer.syntax.scope import assigned_names, dotted, of_type, target_names, walk
 
 _PARTS = frozenset(["chunk", "split", "tensor_split"])
 """Methods of a tensor, and functions of torch, that cut it into parts."""
@@ -100,7 +100,7 @@ def _asks(node: ir.For) -> bool:
         isinstance(each, ir.Assign)
         and isinstance(each.value, ir.Call)
         and _is_asked(each.value)
-        and any(name in handed for target in each.targets for name in target_names(target))
+        and any(name in handed for name in assigned_names(each))
         for each in node.body
     )
 

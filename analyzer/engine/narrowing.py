@@ -20,7 +20,7 @@ from analyzer.engine.trace import Site
 from analyzer.engine.values import Const, Ref, Tensor, Unknown, Value, union
 from analyzer.syntax import ir
 from analyzer.syntax.remembered import remembered
-from analyzer.syntax.scope import dotted, walk
+from analyzer.syntax.scope import dotted, last_name, walk
 
 Excluded = Literal["tensor", "graph", "none"]
 _PAIR = 2
@@ -85,7 +85,7 @@ def _claims(test: ir.Expr, holds: bool) -> Iterator[Claim]:
 
 
 def _of_call(test: ir.Call, holds: bool) -> Iterator[Claim]:
-    name = (dotted(test.callee) or "").rpartition(".")[2]
+    name = last_name(test.callee)
     given = [arg.value for arg in test.args]
     if name == "is_tensor" and len(given) == 1 and not holds:
         yield Claim(given[0], "tensor")
@@ -121,7 +121,7 @@ def _is_none(expr: ir.Expr) -> bool:
 def _classes(expr: ir.Expr) -> frozenset[str]:
     """The last names of the classes that an expression names."""
     parts = expr.items if isinstance(expr, ir.Display) else (expr,)
-    return frozenset((dotted(part) or "?").rpartition(".")[2] for part in parts)
+    return frozenset(last_name(part) or "?" for part in parts)
 
 
 def _excludes(classes: frozenset[str], is_one: bool) -> bool:

@@ -15,7 +15,7 @@ from analyzer.engine.program import Program
 from analyzer.engine.trace import Site
 from analyzer.engine.words import words
 from analyzer.syntax import ir
-from analyzer.syntax.scope import HANDED, dotted, of_type, target_names, walk
+from analyzer.syntax.scope import HANDED, dotted, last_name, of_type, target_names, walk
 
 _DEPTH = 5
 _MOST = 64
@@ -67,7 +67,7 @@ class Origins:
                     self.spawned.add(name.rpartition(".")[2])
 
     def _called(self, path: str, call: ir.Call) -> None:
-        name = _last(call)
+        name = last_name(call.callee)
         if name:
             self.calls.setdefault(name, []).append((path, call))
         self.devices |= {(path, each.id) for each in _devices(name, call)}
@@ -111,7 +111,7 @@ class Origins:
         elif isinstance(node, ir.Constant):
             yield repr(node.value), []
         elif isinstance(node, ir.Call):
-            name = _last(node)
+            name = last_name(node.callee)
             yield f"{name}()", []
             yield from self._answers(name) if is_asked else ()
         for part in _inside(node):
@@ -179,11 +179,6 @@ class Origins:
                 yield "", [(where, found)]
 
 
-def _last(call: ir.Call) -> str:
-    """The last name of what is called: ``join`` of ``os.path.join``, ``format`` of ``"{}".format``."""
-    return call.callee.attr if isinstance(call.callee, ir.Attribute) else dotted(call.callee) or ""
-
-
 def _devices(name: str, call: ir.Call) -> Iterator[ir.Name]:
     for arg in call.args:
         value = arg.value
@@ -205,7 +200,7 @@ def _inside(node: ir.Expr) -> tuple[ir.Expr, ...]:
         return node.parts
     if isinstance(node, ir.Subscript):
         return node.index, node.value
-    if isinstance(node, ir.Call) and _last(node) in _PLAIN:
+    if isinstance(node, ir.Call) and last_name(node.callee) in _PLAIN:
         return tuple(arg.value for arg in node.args)
     return ()
 

@@ -13,7 +13,7 @@ from analyzer.engine.trace import Site
 from analyzer.engine.values import Const, ObjectId, Tensor, Tuple, Unknown, Value, union
 from analyzer.records import dataclass, replace
 from analyzer.syntax import ir
-from analyzer.syntax.scope import dotted, walk
+from analyzer.syntax.scope import dotted, last_name, walk
 
 if TYPE_CHECKING:
     from analyzer.engine.machine import Machine
@@ -120,7 +120,7 @@ def note_joined(machine: Machine, node: ir.Assign, value: Value) -> None:
 def _joining(value: ir.Expr | None) -> ir.Call | None:
     """The call that joins: of ``out if kept is None else torch.cat((kept, out))``, the second one."""
     for each in (value.body, value.orelse) if isinstance(value, ir.Conditional) else (value,):
-        if isinstance(each, ir.Call) and (dotted(each.callee) or "").rpartition(".")[2] in _JOINING:
+        if isinstance(each, ir.Call) and last_name(each.callee) in _JOINING:
             return each
     return None
 

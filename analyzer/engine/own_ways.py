@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from analyzer.engine.values import Class, External
 from analyzer.syntax import ir
-from analyzer.syntax.scope import dotted, walk
+from analyzer.syntax.scope import dotted, last_name, walk
 
 _CHILDREN = frozenset(["named_children", "children", "named_modules"])
 _REGISTERS = frozenset(["add_module", "register_module", "register_parameter", "register_buffer", "setattr"])
@@ -106,10 +106,10 @@ def is_same_parameter(value: ir.Expr) -> bool:
     the tensor inside has already."""
     steps: list[ir.Call] = []
     node = value
-    while isinstance(node, ir.Call) and isinstance(node.callee, ir.Attribute) and _last(node) != "Parameter":
+    while isinstance(node, ir.Call) and isinstance(node.callee, ir.Attribute) and last_name(node.callee) != "Parameter":
         steps.append(node)
         node = node.callee.value
-    if not isinstance(node, ir.Call) or _last(node) != "Parameter" or not node.args or not steps:
+    if not isinstance(node, ir.Call) or last_name(node.callee) != "Parameter" or not node.args or not steps:
         return False
     inside = node.args[0].value
     calls = [part for part in walk((inside,), into_functions=True) if isinstance(part, ir.Call)]
@@ -117,16 +117,20 @@ def is_same_parameter(value: ir.Expr) -> bool:
 
 
 def _changes_nothing(step: ir.Call, inside: list[ir.Call]) -> bool:
-    name = _last(step)
+    name = last_name(step.callee)
     if name in _SAME:
         return True
     if name == "float":
         typed = any(arg.keyword == "dtype" for call in inside for arg in call.args)
-        return not typed and any(_last(call) in _NEW for call in inside) and not any(_last(c) in _TYPES for c in inside)
+        return (
+            not typed
+            and any(last_name(call.callee) in _NEW for call in inside)
+            and not any(last_name(c.callee) in _TYPES for c in inside)
+        )
     if name not in _PLACES:
         return False
     wanted = [_said(arg.value) for arg in step.args]
-    moved = [[_said(arg.value) for arg in call.args] for call in inside if _last(call) == name]
+    moved = [[_said(arg.value) for arg in call.args] for call in inside if last_name(call.callee) == name]
     placed = [_said(arg.value) for call in inside for arg in call.args if arg.keyword == "device"]
     return None not in wanted and (wanted in moved or (len(wanted) == 1 and wanted[0] in placed))
 
@@ -134,16 +138,6 @@ def _changes_nothing(step: ir.Call, inside: list[ir.Call]) -> bool:
 def _said(node: ir.Expr) -> str | None:
     """A name or a constant as it is written."""
     return repr(node.value) if isinstance(node, ir.Constant) else dotted(node)
-
-
-def _last(call: ir.Call) -> str:
-    if isinstance(call.callee, ir.Attribute):
-        return call.callee.attr
-    return (dotted(call.callee) or "").rpartition(".")[2]
-
-
-def _last_name(callee: ir.Expr) -> str:
-    return callee.attr if isinstance(callee, ir.Attribute) else ""
 
 
 def _lineage(cls: Class) -> Iterator[Class]:
@@ -158,17 +152,19 @@ def _lineage(cls: Class) -> Iterator[Class]:
 
 def _registers(node: object, this: str, name: str) -> bool:
     """``for m in self.name: self.add_module(…)``, ``setattr(self, …, self.name[0])``, ``nn.ModuleList(self.name)``."""
-    if isinstance(node, ir.For) and isinstance(node.iter, ir.Call) and _last(node.iter) in _CHILDREN:
+    if isinstance(node, ir.For) and isinstance(node.iter, ir.Call) and last_name(node.iter.callee) in _CHILDREN:
         calls = (
-            part.callee for part in walk(node.body, True) if isinstance(part, ir.Call) and _last(part) in _REGISTERS
+            part.callee
+            for part in walk(node.body, True)
+            if isinstance(part, ir.Call) and last_name(part.callee) in _REGISTERS
         )
-        if any(dotted(callee) == f"{this}.{_last_name(callee)}" for callee in calls):
+        if any(dotted(callee) == f"{this}.{last_name(callee)}" for callee in calls):
             return True  # whose children these are, the loop around it says
     if isinstance(node, ir.For) and _mentions(node.iter, this, name):
-        return any(isinstance(part, ir.Call) and _last(part) in _REGISTERS for part in walk(node.body, True))
-    if isinstance(node, ir.Call) and _last(node) in _REGISTERS:
+        return any(isinstance(part, ir.Call) and last_name(part.callee) in _REGISTERS for part in walk(node.body, True))
+    if isinstance(node, ir.Call) and last_name(node.callee) in _REGISTERS:
         return any(_mentions(arg.value, this, name) for arg in node.args)
-    if isinstance(node, ir.Assign) and isinstance(node.value, ir.Call) and _last(node.value) in _HOLDERS:
+    if isinstance(node, ir.Assign) and isinstance(node.value, ir.Call) and last_name(node.value.callee) in _HOLDERS:
         return _mentions(node.value, this, name) and any(isinstance(each, ir.Attribute) for each in node.targets)
     return False
 

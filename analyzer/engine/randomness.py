@@ -17,7 +17,7 @@ from analyzer.engine.program import Program
 from analyzer.engine.trace import Site
 from analyzer.engine.words import words
 from analyzer.syntax import ir
-from analyzer.syntax.scope import dotted, is_for_types, walk
+from analyzer.syntax.scope import dotted, is_for_types, last_name, walk
 
 TORCH_DRAWS = frozenset(
     f"torch.{name}"
@@ -238,7 +238,7 @@ def is_right_before_order(program: Program, seed: Site, stream: str, *, of_any: 
             is_written = all(_is_constant(unit, each) or _is_parameter(program, seed, each) for each in given)
             after = walk(block[index + 1 : index + 1 + (_MORE_STATEMENTS if of_any else _FEW_STATEMENTS)], False)
             orders = (part for part in after if isinstance(part, ir.Call) and part.at in draws)
-            named = ((dotted(part.callee) or "").rpartition(".")[2] for part in orders)
+            named = (last_name(part.callee) for part in orders)
             return is_written and any(of_any or name in _ORDERS for name in named)
     return False
 

@@ -18,7 +18,7 @@ from analyzer.engine.own_ways import methods as _methods
 from analyzer.engine.trace import Site, start
 from analyzer.engine.values import Class, External, ObjectId, Parameter, Parameters, Ref, Tensor, Tuple, Value
 from analyzer.syntax import ir
-from analyzer.syntax.scope import dotted, walk
+from analyzer.syntax.scope import dotted, last_name, walk
 
 if TYPE_CHECKING:
     from analyzer.engine.calls import Calls
@@ -393,7 +393,7 @@ def _is_bare(value: ir.Expr, variables: dict[str, list[ir.Expr]], depth: int = 3
             return False
         if isinstance(node, ir.Attribute) and node.attr in _MOVES | {"weight", "bias", "data"}:
             return False
-        if isinstance(node, ir.Call) and (dotted(node.callee) or "").rpartition(".")[2] == "Parameter":
+        if isinstance(node, ir.Call) and last_name(node.callee) == "Parameter":
             return False
         if isinstance(node, ir.Name) and node.id in variables and depth:
             others = {name: values for name, values in variables.items() if name != node.id}

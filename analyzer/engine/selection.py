@@ -18,7 +18,7 @@ from analyzer.engine.values import Const, ObjectId, Ref, Value
 from analyzer.engine.words import words
 from analyzer.syntax import ir
 from analyzer.syntax.remembered import remembered
-from analyzer.syntax.scope import dotted, of_type, walk
+from analyzer.syntax.scope import dotted, last_name, of_type, walk
 
 _ORDERS = {"<", "<=", ">", ">="}
 _MAX_NAMES = 12
@@ -93,7 +93,7 @@ def keeps_best(program: Program) -> Site | None:
     """A callback of Lightning that keeps, or stops at, the best score of the validation."""
     for path in program.modules:
         for node in of_type(program.unit(path), ir.Call):
-            if (dotted(node.callee) or "").rpartition(".")[2] in _KEEPERS:
+            if last_name(node.callee) in _KEEPERS:
                 names = [arg.value for arg in node.args if arg.keyword == "monitor"]
                 if any(isinstance(name, ir.Constant) and "train" not in str(name.value) for name in names):
                     return Site(path, node.at)
@@ -112,7 +112,7 @@ def stopped_by(program: Program) -> Iterator[tuple[Site, frozenset[ObjectId]]]:
             name
             for body in bodies
             for names, value in _assigned(body)
-            if isinstance(value, ir.Call) and (dotted(value.callee) or "").rpartition(".")[2] == "EarlyStopping"
+            if isinstance(value, ir.Call) and last_name(value.callee) == "EarlyStopping"
             for name in names
         }
         for body in bodies:
@@ -175,7 +175,7 @@ def _best_so_far(node: ir.If) -> tuple[int, str, bool] | None:
 
 def _saves(body: ir.Block) -> bool:
     calls = (each for each in walk(body, False) if isinstance(each, ir.Call))
-    return any("save" in (dotted(call.callee) or "").rpartition(".")[2] for call in calls)
+    return any("save" in last_name(call.callee) for call in calls)
 
 
 def _said(name: str) -> str:

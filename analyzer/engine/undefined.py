@@ -17,7 +17,7 @@ from analyzer.engine.trace import Site, Trace, start
 from analyzer.project import is_imported
 from analyzer.syntax import ir
 from analyzer.syntax.remembered import remembered
-from analyzer.syntax.scope import every, of_type, target_names, walk
+from analyzer.syntax.scope import assigned_names, every, of_type, target_names, walk
 
 _ALWAYS = frozenset(dir(builtins)) | {
     "__file__", "__path__", "__class__", "xrange", "unicode", "raw_input", "basestring", "long", "reduce", "unichr",
@@ -114,7 +114,7 @@ def _bound(node: object) -> Iterator[str]:
     elif isinstance(node, ir.ImportFrom):
         yield from (alias for _, alias in node.names)
     elif isinstance(node, ir.Assign):
-        yield from (name for target in node.targets for name in target_names(target))
+        yield from assigned_names(node)
     elif isinstance(node, (ir.Augment, ir.For)):
         yield from target_names(node.target)
     elif isinstance(node, ir.With):

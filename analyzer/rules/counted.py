@@ -7,7 +7,7 @@ from analyzer.engine.trace import Site
 from analyzer.engine.words import words
 from analyzer.rules.offered import declares_option, default_of, dest_of
 from analyzer.syntax import ir
-from analyzer.syntax.scope import dotted, of_type, target_values, walk
+from analyzer.syntax.scope import last_name, of_type, target_values, walk
 
 
 def is_written(program: Program, condition: Site) -> bool:
@@ -23,9 +23,9 @@ def is_written(program: Program, condition: Site) -> bool:
 def _number(unit: ir.Unit, value: ir.Expr) -> int:
     if isinstance(value, ir.Constant):
         return value.value if isinstance(value.value, int) else 0
-    name = _last(value)
+    name = _setting(value)
     pairs = (pair for each in of_type(unit, ir.Assign) for pair in target_values(each))
-    given: list[ir.Expr | None] = [value for target, value in pairs if _last(target) == name]
+    given: list[ir.Expr | None] = [value for target, value in pairs if _setting(target) == name]
     given += [param.default for each in of_type(unit, ir.FunctionDef) for param in each.params if param.name == name]
     given += [value for each in of_type(unit, ir.DictDisplay) for key, value in each.items if _is_text(key, name)]
     options = (each for each in of_type(unit, ir.Call) if declares_option(each))
@@ -34,11 +34,11 @@ def _number(unit: ir.Unit, value: ir.Expr) -> int:
     return max(numbers, default=0) if name else 0
 
 
-def _last(value: ir.Expr) -> str:
+def _setting(value: ir.Expr) -> str:
     """``n`` of ``n``, ``args.n`` and ``cfg["n"]``."""
     if isinstance(value, ir.Subscript) and isinstance(value.index, ir.Constant) and isinstance(value.index.value, str):
         return value.index.value
-    return (dotted(value) or "").rpartition(".")[2]
+    return last_name(value)
 
 
 def _is_text(key: ir.Expr | None, name: str) -> bool:

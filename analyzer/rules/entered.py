@@ -11,7 +11,7 @@ from analyzer.engine.trace import Site
 from analyzer.engine.words import spelled, words
 from analyzer.syntax import ir
 from analyzer.syntax.remembered import remembered
-from analyzer.syntax.scope import dotted, of_type, walk
+from analyzer.syntax.scope import last_name, of_type, walk
 
 _BACKWARD = re.compile(rb"backward|autograd\.grad")
 LOSS_DATA = re.compile(rb"loss\w*\.data(?:\.cpu\(\)(?:\.numpy\(\))?)?\[0\]")
@@ -31,7 +31,7 @@ def _called_under(unit: ir.Unit) -> frozenset[str]:
     """The last names of what a file calls under ``no_grad``."""
     off = (node for node in of_type(unit, ir.With) if any(_OFF.search(spelled(item)) for item, _ in node.items))
     calls = (part for node in off for part in walk(node.body, into_functions=False) if isinstance(part, ir.Call))
-    return frozenset((dotted(call.callee) or "").rpartition(".")[2] for call in calls)
+    return frozenset(last_name(call.callee) for call in calls)
 
 
 def is_differentiated_elsewhere(program: Program, store: Store) -> bool:
@@ -76,7 +76,7 @@ def is_given_volatile(program: Program, sites: Sequence[Site]) -> bool:
     ``model(self.prepare(x, True))``."""
     calls = [node for site in sites if isinstance(node := words(program).node(site), ir.Call)]
     makers = {
-        (dotted(part.callee) or "").rpartition(".")[2]
+        last_name(part.callee)
         for call in calls
         for part in walk(call.args, into_functions=False)
         if isinstance(part, ir.Call)

@@ -11,7 +11,7 @@ from analyzer.engine.trace import Site
 from analyzer.engine.values import Const
 from analyzer.engine.words import words
 from analyzer.syntax import ir
-from analyzer.syntax.scope import dotted, of_type, target_names, walk
+from analyzer.syntax.scope import assigned_names, dotted, last_name, of_type, walk
 
 _HANDFUL = 32
 """Passes that nobody waits for, and whose graphs fit where those of training do."""
@@ -113,7 +113,7 @@ def _taken_once(program: Program, site: Site) -> set[str]:
     body = function.body if function is not None else unit.body if unit is not None else ()
     assigns = [node for node in walk(body, False) if isinstance(node, ir.Assign)]
     taken = [node for node in assigns if isinstance(node.value, ir.Call) and dotted(node.value.callee) == "next"]
-    return {name for node in taken for target in node.targets for name in target_names(target)}
+    return {name for node in taken for name in assigned_names(node)}
 
 
 def _named(value: ir.Expr) -> Iterator[str]:
@@ -146,10 +146,10 @@ def is_one_layer(program: Program, forward: Forward, nest: tuple[Loop, ...]) -> 
 
 def _makes_one_layer(cls: ir.ClassDef) -> bool:
     """``class Probe(nn.Module)`` that makes a linear layer, and no other object."""
-    if [(dotted(base.value) or "").rpartition(".")[2] for base in cls.bases] != ["Module"]:
+    if [last_name(base.value) for base in cls.bases] != ["Module"]:
         return False
     calls = (part for part in walk(cls.body, True) if isinstance(part, ir.Call))
-    made = [name for call in calls if (name := (dotted(call.callee) or "").rpartition(".")[2])[:1].isupper()]
+    made = [name for call in calls if (name := last_name(call.callee))[:1].isupper()]
     return made == ["Linear"]
 
 

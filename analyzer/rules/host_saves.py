@@ -10,7 +10,7 @@ from analyzer.engine.trace import Site
 from analyzer.engine.words import spelled
 from analyzer.syntax import ir
 from analyzer.syntax.remembered import remembered
-from analyzer.syntax.scope import dotted, of_type, target_names, walk
+from analyzer.syntax.scope import assigned_names, dotted, of_type, walk
 
 _SAVES = re.compile(rb"\btorch\.save\(")
 _MAX_FILES = 12
@@ -115,7 +115,7 @@ def _hosts(unit: ir.Unit | None) -> frozenset[str]:
     """Names that a file gives the host, and nothing else: ``cpu = torch.device("cpu")``."""
     given: dict[str, list[ir.Expr | None]] = {}
     for node in of_type(unit, ir.Assign):
-        for name in (name for target in node.targets for name in target_names(target)):
+        for name in assigned_names(node):
             given.setdefault(name, []).append(node.value)
     none: frozenset[str] = frozenset()
     return frozenset(
@@ -141,7 +141,7 @@ def _given_to(before: list[ir.Expr | ir.Stmt], names: set[str]) -> Iterator[ir.E
     for node in before:
         if isinstance(node, ir.Assign) and node.value is not None:
             items = {_root(target) for target in node.targets if isinstance(target, ir.Subscript)}
-            if names & ({name for target in node.targets for name in target_names(target)} | items):
+            if names & (set(assigned_names(node)) | items):
                 yield node.value
 
 

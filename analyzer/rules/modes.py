@@ -19,7 +19,7 @@ from analyzer.rules.base import DraftFix
 from analyzer.rules.iteration import exclude
 from analyzer.syntax import ir
 from analyzer.syntax.later import cst
-from analyzer.syntax.scope import dotted, of_type, target_names, walk
+from analyzer.syntax.scope import last_name, of_type, target_names, walk
 
 _OF_WEIGHTS = re.compile(r"param|weight|var|theta|phi|\bw\b|net|model", re.IGNORECASE)
 """Names of what is trained. They only keep a pass among those that train."""
@@ -111,7 +111,7 @@ def _is_of_input(program: Program, event: Backward) -> bool:
     """``torch.autograd.grad(loss, [x])``: the gradient of an input, which is searched for (an adversarial example), or
     looked at; no parameter gets one."""
     node = words(program).node(event.site)
-    if not isinstance(node, ir.Call) or (dotted(node.callee) or "").rpartition(".")[2] != "grad":
+    if not isinstance(node, ir.Call) or last_name(node.callee) != "grad":
         return False
     asked = [
         arg.value for place, arg in enumerate(node.args) if arg.keyword == "inputs" or (place == 1 and not arg.star)
@@ -237,7 +237,7 @@ def drops_nothing(program: Program, paths: Iterable[str]) -> bool:
     loops = (loop for path in set(paths) for loop in of_type(program.unit(path), ir.For))
     return any(
         isinstance(loop.iter, ir.Call)
-        and (dotted(loop.iter.callee) or "").rpartition(".")[2] in {"modules", "named_modules"}
+        and last_name(loop.iter.callee) in {"modules", "named_modules"}
         and any(_is_rate_of_zero(node, set(target_names(loop.target))) for node in walk(loop.body, False))
         for loop in loops
     )

@@ -14,7 +14,7 @@ from analyzer.engine.program import Program
 from analyzer.engine.trace import Site
 from analyzer.engine.words import words
 from analyzer.syntax import ir
-from analyzer.syntax.scope import branches_around, dotted, of_type, walk
+from analyzer.syntax.scope import branches_around, dotted, last_name, of_type, walk
 
 _DEPTH = 12
 _MAX_STEPS = 1000
@@ -182,7 +182,7 @@ def is_left_off(program: Program, call: Site, keyword: str) -> bool:
     configurations turn off, and that no configuration, script or page of the tree turns on."""
     node = words(program).node(call)
     given = [arg.value for arg in node.args if arg.keyword == keyword] if isinstance(node, ir.Call) else []
-    name = (dotted(given[0]) or "").rpartition(".")[2] if given else ""
+    name = last_name(given[0]) if given else ""
     return bool(name) and program.project.is_left_off(name)
 
 

@@ -34,7 +34,7 @@ from analyzer.rules.short_stores import (
 )
 from analyzer.rules.sums import born_under, is_set_back
 from analyzer.syntax import ir
-from analyzer.syntax.scope import dotted, of_type, target_names, walk
+from analyzer.syntax.scope import assigned_names, dotted, last_name, of_type, walk
 
 _SIZES = frozenset({"size", "shape"})
 _WHATS = {"accumulate": "this running sum", "average": "this running average"}
@@ -269,11 +269,11 @@ def _gives_batches(program: Program, loop: Loop) -> bool:
     if is_known or not isinstance(node, ir.For) or not isinstance(node.target, ir.Name):
         return True
     calls = (part for part in walk(node.body, False) if isinstance(part, ir.Call))
-    made = (call for call in calls if "tensor" in (dotted(call.callee) or "").rpartition(".")[2].lower())
+    made = (call for call in calls if "tensor" in last_name(call.callee).lower())
     items = {node.target.id}
     for each in node.body:  # ``item = text``
         if isinstance(each, ir.Assign) and isinstance(each.value, ir.Name) and each.value.id in items:
-            items |= {name for target in each.targets for name in target_names(target)}
+            items |= set(assigned_names(each))
     return not any(isinstance(arg.value, ir.Name) and arg.value.id in items for call in made for arg in call.args)
 
 

@@ -36,7 +36,7 @@ from analyzer.rules.few_passes import (
 )
 from analyzer.syntax import ir
 from analyzer.syntax.remembered import remembered
-from analyzer.syntax.scope import dotted, of_type, target_names, walk
+from analyzer.syntax.scope import assigned_names, dotted, last_name, of_type, target_names, walk
 
 _VOLATILE = re.compile(rb"\bvolatile\s*=")
 _GRADIENTS = frozenset({"grad", "backward", "enable_grad", "requires_grad_", "jacobian", "hessian", "jacrev", "vjp"})
@@ -269,7 +269,7 @@ def _is_cut(program: Program, forward: Forward) -> bool:
 def _takes(node: object, at: int, names: set[str]) -> set[str]:
     """The names that a statement gives what a call gave, or what holds it: ``y = model(x)``, ``kept.append(y)``."""
     if isinstance(node, ir.Assign) and node.value is not None and _holds(node.value, at, names):
-        return {name for target in node.targets for name in target_names(target)}
+        return set(assigned_names(node))
     if isinstance(node, ir.Augment) and _holds(node.value, at, names):
         return {dotted(node.target) or ""}
     callee = node.callee if isinstance(node, ir.Call) else None
@@ -326,7 +326,7 @@ def _differentiates(program: Program, forward: Forward) -> bool:
 def _class_differentiates(cls: ir.ClassDef) -> bool:
     methods = [each for each in cls.body if isinstance(each, ir.FunctionDef)]
     calls = (part for each in methods for part in walk(each.body, True) if isinstance(part, ir.Call))
-    names = {(dotted(call.callee) or "").rpartition(".")[2] for call in calls}
+    names = {last_name(call.callee) for call in calls}
     return bool(names & _GRADIENTS) or any(
         isinstance(part, ir.Arg) and part.keyword == "requires_grad" and _is_true(part.value)
         for each in methods

@@ -21,7 +21,7 @@ from analyzer.rules.base import DraftFix, Report, Rule
 from analyzer.rules.counted import is_written
 from analyzer.rules.iteration import exclude
 from analyzer.syntax import ir
-from analyzer.syntax.scope import of_type, target_names, walk
+from analyzer.syntax.scope import assigned_names, of_type, walk
 
 _SCALED = {Mark.FACTOR, Mark.WEIGHT, Mark.SUM}
 _OURS = {"Tensor", "torch", "Module", "Scaler", "Fabric"}
@@ -289,7 +289,7 @@ def _is_left_open(program: Program, backward: Backward) -> bool:
     for node in walk(function.body, False):
         value = node.value if isinstance(node, ir.Assign) else None
         if isinstance(node, ir.Assign) and isinstance(value, ir.Call) and isinstance(value.callee, ir.Attribute):
-            names = {name for target in node.targets for name in target_names(target)}
+            names = set(assigned_names(node))
             asked |= {value.callee.attr} if any(re.search(rf"\b{name}\b", said) for name in names) else set()
     defined = (node for node in of_type(unit, ir.FunctionDef) if node.name in asked)
     return any(any(isinstance(each, ir.Raise) for each in node.body) for node in defined)

@@ -21,7 +21,7 @@ from analyzer.rules.drawn_seeds import makes_seed
 from analyzer.rules.item_draws import is_for_item, without_workers
 from analyzer.rules.offered import is_one_of_several
 from analyzer.syntax import ir
-from analyzer.syntax.scope import dotted, nodes_around, walk
+from analyzer.syntax.scope import dotted, last_name, nodes_around, walk
 
 _PICKS = {"sample": 1, "choice": 1, "choices": 1, "randint": 2, "randrange": 2}
 """Draws of a few things, and how many arguments come before how many."""
@@ -192,7 +192,7 @@ def _is_whole_item(program: Program, site: Site) -> bool:
 
 def _is_made_up(program: Program, site: Site) -> bool:
     node = words(program).node(site)
-    name = (dotted(node.callee) or "").rpartition(".")[2] if isinstance(node, ir.Call) else ""
+    name = last_name(node.callee) if isinstance(node, ir.Call) else ""
     return site.path.endswith(".ipynb") and program.function_around(site) is None and name in _DISTRIBUTIONS
 
 
@@ -334,7 +334,7 @@ def _is_for_ranks(program: Program, site: Site) -> bool:
     begin with the same weights. What each of them draws may well differ."""
     function = program.function_around(site)
     parts = tuple(walk(function.body, False)) if function is not None else ()
-    named = {(dotted(part.callee) or "").rpartition(".")[2] for part in parts if isinstance(part, ir.Call)}
+    named = {last_name(part.callee) for part in parts if isinstance(part, ir.Call)}
     return "init_process_group" in named and not named & {"parameters", "backward", "DataLoader"}
 
 
@@ -433,7 +433,7 @@ def _is_a_look(program: Program, site: Site) -> bool:
     if not site.path.endswith(".ipynb") or program.function_around(site) is not None:
         return False
     node = words(program).node(site)
-    name = (dotted(node.callee) or "").rpartition(".")[2] if isinstance(node, ir.Call) else ""
+    name = last_name(node.callee) if isinstance(node, ir.Call) else ""
     if not isinstance(node, ir.Call) or name not in _PICKS:
         return False
     if any(program.within(Step, event.loops) for event in program.of(Drawn) if event.site == site and event.loops):

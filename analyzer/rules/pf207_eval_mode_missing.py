@@ -26,7 +26,7 @@ from analyzer.rules.modes import (
     shared,
 )
 from analyzer.syntax import ir
-from analyzer.syntax.scope import dotted, walk
+from analyzer.syntax.scope import dotted, last_name, walk
 
 _DROPPING = frozenset({"RNN", "LSTM", "GRU", "MultiheadAttention"})
 """Layers that drop out inside, at a rate that they are given."""
@@ -486,7 +486,7 @@ def _is_set_beside(program: Program, forward: Forward) -> bool:
     network as well does so for itself."""
     entry = forward.calls[0] if forward.calls and forward.calls[0] in program.entries else None
     unit, call = program.unit(entry.path) if entry is not None else None, words(program).node(forward.site)
-    name = (dotted(call.callee) or "").rpartition(".")[2] if isinstance(call, ir.Call) else ""
+    name = last_name(call.callee) if isinstance(call, ir.Call) else ""
     if entry is None or not name or not isinstance(call, ir.Call):
         return False
     classes = [node for node in (unit.body if unit is not None else ()) if isinstance(node, ir.ClassDef)]
@@ -496,7 +496,7 @@ def _is_set_beside(program: Program, forward: Forward) -> bool:
         isinstance(node, ir.Call)
         and isinstance(node.callee, ir.Attribute)
         and node.callee.attr == "eval"
-        and (dotted(node.callee.value) or "").rpartition(".")[2] == name
+        and last_name(node.callee.value) == name
         for other in others
         if other.at != entry.at and "()" not in other.uses.get(dotted(call.callee) or "", ())
         for node in walk(other.body, into_functions=True)

@@ -20,7 +20,7 @@ from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
 from analyzer.rules.iteration import exclude, extra_guards, in_one_iteration, nest_of
 from analyzer.syntax import ir
-from analyzer.syntax.scope import dotted, of_type, walk
+from analyzer.syntax.scope import dotted, last_name, of_type, walk
 
 _OWN_STEPS = re.compile(rb"interval|lr_scheduler_step|lr_schedulers\(|automatic_optimization\s*=\s*False")
 """What says in a file that a scheduler is stepped otherwise."""
@@ -134,7 +134,7 @@ def _counts_batches(program: Program, path: str, node: object) -> tuple[str, boo
     for nothing else."""
     if not isinstance(node, ir.Call):
         return "", False
-    name = (dotted(node.callee) or "").rpartition(".")[2]
+    name = last_name(node.callee)
     keywords = {arg.keyword for arg in node.args}
     said = " ".join(spelled(arg.value) for arg in node.args)
     if name == "OneCycleLR" and "steps_per_epoch" in keywords:
@@ -336,7 +336,7 @@ def _period(program: Program, guard: Site) -> str:
     node = words(program).node(guard)
     parts = walk((node.test,), False) if isinstance(node, ir.If) else ()
     right = next((part.right for part in parts if isinstance(part, ir.Operation) and part.op == "%"), None)
-    return (dotted(right) or "").rpartition(".")[2] if right is not None else ""
+    return last_name(right) if right is not None else ""
 
 
 # --- order, repetition, arguments -----------------------------------------------------------------------------------

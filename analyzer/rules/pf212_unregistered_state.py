@@ -14,7 +14,7 @@ from analyzer.fixes.edits import InsertAfter, InsertBefore
 from analyzer.rules.base import DraftFix, Report, Rule
 from analyzer.rules.by_hand import is_handled, is_read_elsewhere, is_stored_by_hand
 from analyzer.syntax import ir
-from analyzer.syntax.scope import dotted, of_type, walk
+from analyzer.syntax.scope import dotted, last_name, of_type, walk
 
 _RUNS = re.compile(rb"\bbackward\(|\boptim\b|DataLoader|__main__")
 """A file that trains, or is started, says itself what is moved."""
@@ -113,7 +113,7 @@ def _is_trained_apart(program: Program, hidden: Unregistered) -> bool:
     if hidden.what != "parameter":
         return False
     calls = (node for node in of_type(program.unit(hidden.site.path), ir.Call) if node.args)
-    made = (call for call in calls if (dotted(call.callee) or "").rpartition(".")[2][:1].isupper())
+    made = (call for call in calls if last_name(call.callee)[:1].isupper())
     listed = (call.args[0].value for call in made if isinstance(call.args[0].value, ir.Display))
     return any(
         isinstance(part, ir.Attribute) and part.attr == hidden.name for each in listed for part in walk((each,), True)

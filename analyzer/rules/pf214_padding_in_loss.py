@@ -13,7 +13,7 @@ from analyzer.engine.words import words
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
 from analyzer.syntax import ir
-from analyzer.syntax.scope import dotted, walk
+from analyzer.syntax.scope import dotted, last_name, walk
 
 _IGNORES = ("torch.nn.CrossEntropyLoss", "torch.nn.functional.cross_entropy", "torch.nn.NLLLoss",
             "torch.nn.functional.nll_loss")  # fmt: skip
@@ -180,14 +180,10 @@ def _assigned(body: ir.Block, expr: ir.Expr) -> list[ir.Expr]:
 
 def _is_laid_flat(body: ir.Block, expr: ir.Expr) -> bool:
     return any(
-        isinstance(node, ir.Call) and (dotted(node.callee) or _last(node.callee)).rpartition(".")[2] in _FLATTENS
+        isinstance(node, ir.Call) and last_name(node.callee) in _FLATTENS
         for value in _assigned(body, expr)
         for node in walk((value,), into_functions=False)
     )
-
-
-def _last(callee: ir.Expr) -> str:
-    return callee.attr if isinstance(callee, ir.Attribute) else ""
 
 
 def _is_shifted(body: ir.Block) -> bool:
@@ -214,7 +210,7 @@ def _number(expr: ir.Expr | None) -> object:
 
 def _is_size(node: object) -> bool:
     """``logp.size(2)``, ``logp.shape[-1]``."""
-    is_call = isinstance(node, ir.Call) and _last(node.callee) == "size"
+    is_call = isinstance(node, ir.Call) and last_name(node.callee) == "size"
     return is_call or (isinstance(node, ir.Attribute) and node.attr == "shape")
 
 
@@ -222,7 +218,7 @@ def _is_flat_logits(body: ir.Block, call: ir.Call) -> bool:
     """``logp.view(-1, logp.size(2))``: one row of classes per token of a batch."""
     return any(
         isinstance(node, ir.Call)
-        and _last(node.callee) in {"view", "reshape"}
+        and last_name(node.callee) in {"view", "reshape"}
         and len(node.args) == 2
         and _number(node.args[0].value) == -1
         and any(_is_size(part) for each in _assigned(body, node.args[1].value) for part in walk((each,), False))

@@ -19,7 +19,7 @@ from analyzer.fixes.edits import InsertAfter
 from analyzer.rules.base import DraftFix, Report, Rule
 from analyzer.rules.entered import is_tree_for_old_torch
 from analyzer.syntax import ir
-from analyzer.syntax.scope import dotted, of_type, walk
+from analyzer.syntax.scope import dotted, last_name, of_type, walk
 
 _MEANT = re.compile(
     rb"^(?=[^\n]*dropout\b(?!\())(?=[^\n]*\b(?:always|even (?:in|at|during|when)|non[- ]?deterministic))[^\n]*$"
@@ -136,7 +136,7 @@ def _gives(unit: ir.Unit, call: ir.Call, cls: str, init: ir.FunctionDef, wanted:
     """Whether a call that makes such a module, or one of a class above it, gives the rate: not where it hands on an
     argument that is zero by default as well."""
     params = [param.name for param in init.params[1:]]
-    is_named = (dotted(call.callee) or "").rpartition(".")[2] == cls
+    is_named = last_name(call.callee) == cls
     for index, arg in enumerate(call.args):
         place = arg.keyword or (params[index] if is_named and index < len(params) else "")
         if place in wanted and not _is_zero(arg.value) and not _is_handed_on(unit, call, arg.value):

@@ -13,7 +13,7 @@ from analyzer.engine.values import Class, Const
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
 from analyzer.syntax import ir
-from analyzer.syntax.scope import dotted, walk
+from analyzer.syntax.scope import dotted, last_name, walk
 
 _MAKERS = frozenset(["RandomState", "default_rng", "Random"])
 _SEEDS_WORKERS = re.compile(rb"worker_init_fn|get_worker_info|\.seed\(")
@@ -127,7 +127,7 @@ def _own_generators(unit: ir.Unit | None) -> Iterator[tuple[str, int, int]]:
     """The attributes of datasets that hold a generator by which they draw items, where it is made, and the method that
     gives an item."""
     for cls in unit.body if unit is not None else ():
-        if not isinstance(cls, ir.ClassDef) or not any(_last(base.value) == "Dataset" for base in cls.bases):
+        if not isinstance(cls, ir.ClassDef) or not any(last_name(base.value) == "Dataset" for base in cls.bases):
             continue
         methods = {node.name: node for node in cls.body if isinstance(node, ir.FunctionDef)}
         init, item = methods.get("__init__"), methods.get("__getitem__")
@@ -137,7 +137,7 @@ def _own_generators(unit: ir.Unit | None) -> Iterator[tuple[str, int, int]]:
             if not isinstance(node, ir.Assign) or not isinstance(node.value, ir.Call):
                 continue
             names = [to.attr for to in node.targets if isinstance(to, ir.Attribute) and dotted(to.value) == "self"]
-            if _last(node.value.callee) in _MAKERS and names and _draws_item(item, methods, names[0]):
+            if last_name(node.value.callee) in _MAKERS and names and _draws_item(item, methods, names[0]):
                 yield names[0], node.at, item.at
 
 
@@ -152,10 +152,6 @@ def _draws_item(item: ir.FunctionDef, methods: dict[str, ir.FunctionDef], name: 
     ):
         return False
     return any(any(use.endswith("(…)") for use in each.uses.get(f"self.{name}", ())) for each in (item, *called))
-
-
-def _last(expr: ir.Expr) -> str:
-    return (dotted(expr) or "").rpartition(".")[2]
 
 
 def _draws(program: Program, cls: Class | None, name: str) -> bool:

@@ -29,7 +29,7 @@ from analyzer.findings import Severity
 from analyzer.knowledge.schema import knowledge
 from analyzer.rules.base import Report, Rule
 from analyzer.syntax import ir
-from analyzer.syntax.scope import dotted, of_type, target_names, walk
+from analyzer.syntax.scope import dotted, last_name, of_type, target_names, walk
 
 _SHUFFLES = {"shuffle", "permutation", "randperm", "sample", "train_test_split", "choice", "permuted", "randint"}
 _SPLITS = "train_test_split"
@@ -353,13 +353,13 @@ def _draws(cls: Class) -> bool:
 
 
 def _is_draw(node: object) -> bool:
-    return isinstance(node, ir.Call) and (dotted(node.callee) or "").rpartition(".")[2] in _DRAWS
+    return isinstance(node, ir.Call) and last_name(node.callee) in _DRAWS
 
 
 def _is_stored(node: object) -> bool:
     """``self.images[i]``, ``Image.open(path)``: data that was there before."""
     if isinstance(node, ir.Call):
-        return bool(_READS.search((dotted(node.callee) or "").rpartition(".")[2]))
+        return bool(_READS.search(last_name(node.callee)))
     return isinstance(node, ir.Subscript) and isinstance(node.value, ir.Attribute)
 
 

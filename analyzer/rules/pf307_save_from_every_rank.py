@@ -17,7 +17,7 @@ from analyzer.rules.base import Report, Rule
 from analyzer.rules.iteration import extra_guards
 from analyzer.rules.offered import is_offered
 from analyzer.syntax import ir
-from analyzer.syntax.scope import dotted, target_names, walk
+from analyzer.syntax.scope import assigned_names, dotted, walk
 
 _EXISTS = re.compile(r"\b(?:exists|is_?file|is_?dir)\b")
 _CHOOSES = re.compile(
@@ -181,7 +181,7 @@ def _named(program: Program, file: Site) -> str:
     if isinstance(node, ir.Name) and function is not None:
         for each in walk(function.body, False):
             if isinstance(each, ir.Assign) and each.value is not None:
-                names = {name for target in each.targets for name in target_names(target)}
+                names = set(assigned_names(each))
                 said += [spelled(each.value)] if node.id in names else []
     return " ".join(said)
 

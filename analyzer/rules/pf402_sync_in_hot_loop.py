@@ -17,7 +17,7 @@ from analyzer.rules.base import Report, Rule
 from analyzer.rules.distinct_values import is_over_distinct, is_reached_once
 from analyzer.rules.offered import is_switched_away
 from analyzer.syntax import ir
-from analyzer.syntax.scope import dotted, target_names, walk
+from analyzer.syntax.scope import assigned_names, dotted, target_names, walk
 
 MAX_FEW = 32
 MAX_SHOWN = 8
@@ -272,7 +272,7 @@ def _made_in(program: Program, step: Loop, sync: Sync) -> set[str]:
     body = (loop.body if loop is not None else ()) if is_here else function.body if function is not None else ()
     for node in walk(body, False):
         if isinstance(node, ir.Assign):
-            names |= {name for target in node.targets for name in target_names(target)}
+            names |= set(assigned_names(node))
     return names
 
 

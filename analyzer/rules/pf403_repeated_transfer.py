@@ -14,7 +14,7 @@ from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
 from analyzer.syntax import ir
 from analyzer.syntax.remembered import remembered
-from analyzer.syntax.scope import base_name, dotted, of_type, target_names, walk
+from analyzer.syntax.scope import assigned_names, base_name, dotted, last_name, of_type, target_names, walk
 
 _WRITTEN_DOWN = re.compile(
     r"(torch\.)?(tensor|as_tensor|FloatTensor|LongTensor)\((?=.*\d)[\s\d.,eE+\-\[\]()]*(, *dtype=[\w.]+)?\)"
@@ -181,7 +181,7 @@ def _given(program: Program, path: str, function: ir.FunctionDef | None, loop: i
     assigned: dict[str, list[ir.Expr | None]] = {}
     for node in walk(body, False):
         if isinstance(node, ir.Assign):
-            for name in (name for target in node.targets for name in target_names(target)):
+            for name in assigned_names(node):
                 assigned.setdefault(name, []).append(node.value if isinstance(node.targets[0], ir.Name) else None)
     for name, values in assigned.items():  # in the order of the text
         if len(values) == 1 and values[0] is not None and values[0].at < loop.at and _comes_from(values[0], given):
@@ -344,7 +344,7 @@ def _is_row(value: ir.Expr, given: dict[str, ir.Expr], depth: int = 8) -> bool:
         return known is not None and depth > 0 and _is_row(known, given, depth - 1)
     if not isinstance(value, ir.Call):
         return False
-    name = (dotted(value.callee) or "").rpartition(".")[2]
+    name = last_name(value.callee)
     if name in _ROWS:
         return not any(arg.star for arg in value.args)
     of = value.args[0].value if value.args else None
@@ -368,7 +368,7 @@ def _is_of_outer(program: Program, transfer: Transfer) -> bool:
         return False
     made = _innermost(node)
     given = made.args[0].value if len(made.args) == 1 else None
-    is_of_array = (dotted(made.callee) or "").rpartition(".")[2] in _OF_ARRAYS
+    is_of_array = last_name(made.callee) in _OF_ARRAYS
     if not isinstance(given, ir.Name) or not is_of_array or not transfer.loops:
         return False
     function = program.function_around(transfer.made_at)
@@ -439,7 +439,7 @@ def _is_made_elsewhere(program: Program, transfer: Transfer) -> bool:
 def _calls(here: ir.FunctionDef | None, made: ir.FunctionDef | None) -> bool:
     """Whether the pass itself calls the function that makes the tensor: it is another one every time."""
     calls = (node for node in walk(here.body, True) if isinstance(node, ir.Call)) if here is not None else ()
-    return made is not None and any((dotted(c.callee) or "").rpartition(".")[2] == made.name for c in calls)
+    return made is not None and any(last_name(c.callee) == made.name for c in calls)
 
 
 def _reads_input(function: ir.FunctionDef | None) -> bool:

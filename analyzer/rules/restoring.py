@@ -12,7 +12,7 @@ from analyzer.engine.trace import Site
 from analyzer.engine.words import spelled, words
 from analyzer.rules.iteration import is_one_run
 from analyzer.syntax import ir
-from analyzer.syntax.scope import dotted, of_type, target_names, walk
+from analyzer.syntax.scope import assigned_names, dotted, of_type, walk
 
 _BASE_WORDS = re.compile(r"base_?net|backbone|imagenet|vgg|resnet|inception|lpips", re.IGNORECASE)
 _PRE_WORDS = re.compile(r"(?<![a-z])pre(?:[-_.]|train)", re.IGNORECASE)
@@ -68,7 +68,9 @@ def _written_for(program: Program, read: Read) -> str:
     given: list[ir.Expr] = [node]
     if isinstance(node, ir.Name):
         body = function.body if function is not None else unit.body
-        assigned = (each for each in walk(body, False) if isinstance(each, ir.Assign) and node.id in _names(each))
+        assigned = (
+            each for each in walk(body, False) if isinstance(each, ir.Assign) and node.id in assigned_names(each)
+        )
         given = [each.value for each in assigned if each.value is not None]
     parts = (part for value in given for part in walk((ir.Evaluate(value.at, value),), True))
     return " ".join(str(part.value) for part in parts if isinstance(part, ir.Constant))
@@ -110,7 +112,7 @@ def _is_local(program: Program, site: Site, name: str) -> bool:
     if function is None:
         return False
     assigned = (each for each in walk(function.body, False) if isinstance(each, ir.Assign))
-    return name in {param.name for param in function.params} or any(name in _names(each) for each in assigned)
+    return name in {param.name for param in function.params} or any(name in assigned_names(each) for each in assigned)
 
 
 def _literals(program: Program, site: Site, at: int | None) -> set[str]:
@@ -152,14 +154,10 @@ def _was_returned(program: Program, read: Read) -> bool:
     made = {
         each.value.at
         for each in walk(function.body if function is not None else unit.body, False)
-        if isinstance(each, ir.Assign) and isinstance(each.value, ir.Call) and node.id in _names(each)
+        if isinstance(each, ir.Assign) and isinstance(each.value, ir.Call) and node.id in assigned_names(each)
     }
     calls = {Site(read.site.path, at) for at in made}
     return any(not calls.isdisjoint(event.calls) for event in program.of(Saved))
-
-
-def _names(node: ir.Assign) -> set[str]:
-    return {name for target in node.targets for name in target_names(target)}
 
 
 def _is_same(value: ir.Expr, node: ir.Constant) -> bool:

@@ -22,7 +22,7 @@ from analyzer.engine.trace import Site
 from analyzer.engine.values import Ref, Tensor, Value
 from analyzer.engine.words import spelled, words
 from analyzer.syntax import ir
-from analyzer.syntax.scope import target_names, walk
+from analyzer.syntax.scope import assigned_names, target_names, walk
 
 _WHOLE = tuple(
     f"torch.utils.data.{module}{name}"
@@ -58,14 +58,10 @@ def _is_offered_one(program: Program, made: LoaderMade) -> bool:
         given = [node] if isinstance(node, ir.Expr) else []
         if isinstance(node, ir.Name) and function is not None:
             assigned = (each for each in walk(function.body, False) if isinstance(each, ir.Assign))
-            given += [each.value for each in assigned if each.value is not None and _targets(each) >= {node.id}]
+            given += [each.value for each in assigned if each.value is not None and node.id in assigned_names(each)]
         if any(_SEVERAL.search(spelled(each)) for each in given):
             return True
     return False
-
-
-def _targets(node: ir.Assign) -> set[str]:
-    return {name for target in node.targets for name in target_names(target)}
 
 
 def _batches_of_all(program: Program, made: LoaderMade) -> bool:

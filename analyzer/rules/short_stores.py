@@ -11,7 +11,7 @@ from analyzer.engine.trace import Site
 from analyzer.engine.values import Scalar, Tensor, Unknown
 from analyzer.engine.words import words
 from analyzer.syntax import ir
-from analyzer.syntax.scope import dotted, target_names, target_values, walk
+from analyzer.syntax.scope import assigned_names, dotted, last_name, target_names, target_values, walk
 
 _HANDFUL = 16
 _MEASURES = re.compile(
@@ -287,7 +287,7 @@ def is_metric(program: Program, carrier: Tensor | Unknown) -> bool:
     ):
         return False
     node = words(program).node(carrier.trace.site) if carrier.trace is not None else None
-    named = (dotted(node.callee) or "").rpartition(".")[2] if isinstance(node, ir.Call) else ""
+    named = last_name(node.callee) if isinstance(node, ir.Call) else ""
     return bool(_MEASURES.search(named))
 
 
@@ -382,7 +382,7 @@ def _changes(program: Program, store: Store, key: ir.Expr, loops: tuple[Loop, ..
         for each in nodes:
             if not isinstance(each, ir.Assign) or each.value is None:
                 continue
-            if names & {name for target in each.targets for name in target_names(target)}:
+            if names & set(assigned_names(each)):
                 more, others = _read_by(each.value)
                 names, calls = names | more, calls | others
     if "len" in calls or any(_counts(each, names) for each in nodes):

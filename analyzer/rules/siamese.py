@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from analyzer.engine.program import Program, functions
 from analyzer.engine.trace import Site
 from analyzer.syntax import ir
-from analyzer.syntax.scope import dotted, walk
+from analyzer.syntax.scope import dotted, last_name, walk
 
 _PULLS = frozenset(["cosine_similarity", "CosineSimilarity", "mse_loss", "MSELoss", "smooth_l1_loss"])
 _MAX_CALLS = 60
@@ -103,7 +103,7 @@ def _views(one: ir.Call, two: ir.Call, calls: dict[str, ir.Call]) -> tuple[ir.Ca
 
 def _pulls(unit: ir.Unit, call: ir.Call) -> bool:
     """Whether a call measures how near two things are, with nothing that they are kept apart from."""
-    name = (dotted(call.callee) or "").rpartition(".")[2]
+    name = last_name(call.callee)
     if name in _PULLS:
         return True
     for node in walk(unit.body, True):
@@ -112,5 +112,5 @@ def _pulls(unit: ir.Unit, call: ir.Call) -> bool:
             return bool(said & _PULLS) and _STOPS.isdisjoint(spelled_in(node.body))
         made = node.value if isinstance(node, ir.Assign) else None
         if isinstance(node, ir.Assign) and isinstance(made, ir.Call) and dotted(node.targets[0]) == dotted(call.callee):
-            return (dotted(made.callee) or "").rpartition(".")[2] in _PULLS
+            return last_name(made.callee) in _PULLS
     return False

@@ -333,6 +333,11 @@ def target_names(target: ir.Expr) -> Iterator[str]:
         yield from target_names(target.value)
 
 
+def assigned_names(node: ir.Assign) -> Iterator[str]:
+    """The variables that an assignment binds."""
+    return (name for target in node.targets for name in target_names(target))
+
+
 def target_values(node: ir.Assign) -> Iterator[tuple[ir.Expr, ir.Expr]]:
     """What an assignment gives a value, and the value: one by one in ``x, y = one, other``."""
     for target in node.targets if node.value is not None else ():
@@ -361,6 +366,11 @@ def dotted(node: ir.Expr) -> str | None:
         inner = dotted(node.value)
         return f"{inner}.{node.attr}" if inner else None
     return None
+
+
+def last_name(node: ir.Expr) -> str:
+    """``c`` of ``c`` and of ``a.b.c``, whatever that is asked of: a chain of names, a call (``f().c``), an item."""
+    return node.attr if isinstance(node, ir.Attribute) else node.id if isinstance(node, ir.Name) else ""
 
 
 def base_name(node: ir.Expr) -> str:
