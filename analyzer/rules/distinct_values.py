@@ -6,7 +6,7 @@ from analyzer.engine.events import Event, Loop
 from analyzer.engine.program import Program
 from analyzer.engine.words import words
 from analyzer.syntax import ir
-from analyzer.syntax.scope import dotted, target_values, walk
+from analyzer.syntax.scope import dotted, last_name, target_values, walk
 
 _DISTINCT = frozenset({"unique", "unique_consecutive", "set", "keys"})
 _OF_DICTS = frozenset({"keys", "values", "items"})
@@ -59,7 +59,7 @@ def _callee(value: ir.Expr) -> str:
     """``unique`` of ``torch.unique(x)``, ``x.view(-1).unique()`` and ``x.unique().tolist()``."""
     while isinstance(value, ir.Call):
         callee = value.callee
-        name = callee.attr if isinstance(callee, ir.Attribute) else callee.id if isinstance(callee, ir.Name) else ""
+        name = last_name(callee)
         if name not in {"tolist", "cpu", "to", "long", "int", "sorted", "list"}:
             return name
         value = callee.value if isinstance(callee, ir.Attribute) else value.args[0].value if value.args else callee
