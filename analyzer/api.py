@@ -13,9 +13,9 @@ from analyzer.journal import Answers as Answers
 from analyzer.journal import Journal as Journal
 from analyzer.nesting import decode
 from analyzer.programs import MAX_TEXT_BYTES as MAX_TEXT_BYTES
+from analyzer.programs import files_to_ask as files_to_ask
 from analyzer.programs import installs as installs
 from analyzer.programs import is_code as is_code
-from analyzer.programs import telling as telling
 from analyzer.programs import tells_who_calls as tells_who_calls
 
 if TYPE_CHECKING:

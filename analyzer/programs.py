@@ -71,7 +71,7 @@ def tells_who_calls(path: str) -> bool:
     return is_code(path) or is_text(path)
 
 
-def telling(paths: Collection[str]) -> list[str]:
+def files_to_ask(paths: Collection[str]) -> list[str]:
     """The files of a tree that questions about all of it may read."""
     return sorted({*filter(is_code, paths), *texts(paths)})
 

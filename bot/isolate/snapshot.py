@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from functools import cached_property
 from typing import Any
 
-from analyzer.api import Files, Journal, telling
+from analyzer.api import Files, Journal, files_to_ask
 
 _ABOUT_PATHS = frozenset({"file", "single", "shown"})
 """The questions that the list of files answers; the others ask for the texts as well."""
@@ -47,7 +47,7 @@ class Snapshot:
 
     @cached_property
     def _programs(self) -> list[str]:
-        return telling(self.paths())
+        return files_to_ask(self.paths())
 
     def texts(self) -> str:
         """The digest of the list and of the bytes of all files that questions about the tree may read."""

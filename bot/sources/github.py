@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from pathlib import PurePosixPath
 from typing import Protocol
 
-from analyzer.api import MAX_TEXT_BYTES, imported_paths, installs, is_code, telling
+from analyzer.api import MAX_TEXT_BYTES, files_to_ask, imported_paths, installs, is_code
 from bot.core.config import CONFIG_PATHS, Config
 from bot.core.ledger import Ledger
 from bot.core.review_input import MemoryTree, ReviewInput, Unread
@@ -75,7 +75,7 @@ class LazyTree:
         self._asked: set[str] = set()
         self._budget_files = MAX_FETCHED_FILES
         self._budget_bytes = MAX_FETCHED_BYTES
-        sizes = {path: self.listing.files[path].size for path in telling(self.listing.files)}
+        sizes = {path: self.listing.files[path].size for path in files_to_ask(self.listing.files)}
         self._programs = {path: size for path, size in sizes.items() if is_code(path)}
         self._texts = {path: size for path, size in sizes.items() if not is_code(path) and size <= MAX_TEXT_BYTES}
         self._code = frozenset(self._all_code())
