@@ -210,7 +210,7 @@ def _acts(source: bytes) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, .
 
 def has_modules(source: bytes) -> bool:
     """Whether a file, without its remarks, names a module of PyTorch."""
-    return _MODULES.search(source) is not None
+    return any(word in source for word in (b"nn", b"Module", b"forward")) and _MODULES.search(source) is not None
 
 
 def is_shown(unit: ir.Unit, has_modules: bool) -> bool:

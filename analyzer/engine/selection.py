@@ -137,7 +137,7 @@ def chosen_by_name(program: Program) -> Iterator[tuple[Site, Site]]:
 def _chosen(unit: ir.Unit, source: bytes) -> tuple[tuple[int, int], ...]:
     """`chosen_by_name` in one file, which many programs share."""
     found: list[tuple[int, int]] = []
-    if not any(map(_compares_test, source.split(b"\n"))):
+    if not _may_choose_by_test(source):
         return ()
     for body in (unit.body, *(each.body for each in of_type(unit, ir.FunctionDef))):
         nodes = tuple(walk(body, into_functions=False))
@@ -148,6 +148,18 @@ def _chosen(unit: ir.Unit, source: bytes) -> tuple[tuple[int, int], ...]:
         if made is not None:
             found += [(at, made) for at, name, keeps_more in tests if _said(name) == "test" and keeps_more]
     return tuple(found)
+
+
+def _may_choose_by_test(source: bytes) -> bool:
+    """Whether any line `_compares_test`. Only those that hold the word are looked at, each once."""
+    at = source.find(b"test")
+    while at >= 0:
+        end = source.find(b"\n", at)
+        end = len(source) if end < 0 else end
+        if _compares_test(source[source.rfind(b"\n", 0, at) + 1 : end]):
+            return True
+        at = source.find(b"test", end)
+    return False
 
 
 def _compares_test(line: bytes) -> bool:
