@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from analyzer.engine.data_events import LoaderMade
+from analyzer.engine.data_events import EpochSet, LoaderMade
 from analyzer.engine.events import Backward, Step
 from analyzer.engine.loading import (
     DISTRIBUTED_SAMPLERS,
@@ -70,7 +70,8 @@ class TrainingDataNotShuffled(Rule):
     ```
 
     A function or a class that takes `shuffle` and makes its loader without it is told as well, and so, as a note, is a
-    loader that shuffles in one process and whose `DistributedSampler` does not.
+    loader that shuffles in one process and whose `DistributedSampler` does not, or a
+    `DistributedSampler` that is told each epoch and does not shuffle.
 
     ## When it stays quiet
     For loaders that only evaluate, or whose function or dataset is named so; for iterable datasets and samplers of
@@ -95,6 +96,7 @@ class TrainingDataNotShuffled(Rule):
         """A loader that trains on an indexed dataset in the order it is stored, or that is never told to shuffle."""
         known = loading(program)
         told = _report_ignored(program, report, known) | _report_halved(program, report, known)
+        told |= _report_epoch_set(program, report, known)
         mixers: frozenset[str] | None = None
         for made in known.made.values():
             training = known.training(made)
@@ -208,6 +210,33 @@ def _report_halved(program: Program, report: Report, known: Loading) -> frozense
             because=[keeps, made.trace],
             gaps=[Gap.CONVENTION],
             severity=Severity.NOTE,  # the callers may want no order of their own
+        )
+    return frozenset(told)
+
+
+def _report_epoch_set(program: Program, report: Report, known: Loading) -> frozenset[Site]:
+    """A sampler is told the epoch, which only its shuffling reads, and does not shuffle."""
+    told: set[Site] = set()
+    if not any(True for _ in program.of(Backward)):
+        return frozenset()
+    set_on = {obj: event.trace for event in program.of(EpochSet) for obj in event.objects}
+    for made in known.made.values():
+        sampler = sampler_of(program, made)
+        refs = [case for case in sampler.cases if isinstance(case, Ref)] if sampler is not None else []
+        epoch = next((set_on[obj] for obj in (made.loader, *(ref.obj for ref in refs)) if obj in set_on), None)
+        if epoch is None or not _is_off(known, refs) or known.training(made) is not None or made.site in told:
+            continue
+        if (known.is_evaluated(made) and len(known.made) > 1) or _is_for_evaluation(program, made):
+            continue  # one loader alone is what trains, and its batches may be drawn under `no_grad`
+        told.add(made.site)
+        keeps = program.objects[refs[0].obj].trace
+        report(
+            keeps.site,
+            "This sampler is told the epoch, which is for shuffling, and {does keep} the order of the data in every "
+            "one. Let it shuffle.",
+            because=[keeps, epoch],
+            gaps=[Gap.CONVENTION],
+            severity=Severity.NOTE,  # nothing seen trains on it
         )
     return frozenset(told)
 
