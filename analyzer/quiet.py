@@ -93,7 +93,7 @@ def _has_processes(text: bytes) -> bool:
 
 def _is_filled_up(text: bytes) -> bool:
     """Whether a file fills texts up: labels that it puts beside them may be filled up as well."""
-    return b"padding" in text and b"return_tensors" in text
+    return b"return_tensors" in text and _FILLS_UP.search(text) is not None
 
 
 def _is_pretrained(text: bytes) -> bool:
@@ -101,6 +101,7 @@ def _is_pretrained(text: bytes) -> bool:
     return _COMES_WITH_WEIGHTS.search(text) is not None
 
 
+_FILLS_UP = re.compile(rb"padding[ ]*[=:][ ]*(?:True\b|[\"'](?:longest|max_length))|[\"']padding[\"'][ ]*:")
 _COMES_WITH_WEIGHTS = re.compile(rb"pretrained[ ]*=[ ]*True|weights[ ]*=")
 _WEAK = (
     ((b"requires_grad",), rb"requires_grad(?:_\([ ]*False|[ ]*=[ ]*False)", _is_pretrained),

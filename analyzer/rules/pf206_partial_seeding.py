@@ -522,8 +522,12 @@ def _trains_at_once(program: Program) -> list[Step]:
 def _is_in_text(program: Program, site: Site) -> bool:
     """Whether a number is drawn for a string: a port, a name; also by a function that gives a text."""
     unit, function = program.unit(site.path), program.function_around(site)
-    texts = (node for node in nodes_around(unit, site.at) if isinstance(node, ir.Joined)) if unit is not None else ()
-    if any(getattr(part, "at", None) == site.at for text in texts for part in walk(text.parts, True)):
+    around = nodes_around(unit, site.at) if unit is not None else ()
+    parts = [node.parts for node in around if isinstance(node, ir.Joined)]
+    parts += [
+        tuple(arg.value for arg in node.args) for node in around if isinstance(node, ir.Call) and _joins(node.callee)
+    ]
+    if any(getattr(part, "at", None) == site.at for each in parts for part in walk(each, True)):
         return True
     given = [node.value for node in walk(function.body, False) if isinstance(node, ir.Return)] if function else []
     return bool(given) and all(isinstance(value, ir.Call) and _joins(value.callee) for value in given)

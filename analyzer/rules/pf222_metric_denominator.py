@@ -10,6 +10,8 @@ from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
+from analyzer.syntax import ir
+from analyzer.syntax.scope import nodes_around
 
 _SINGLE = re.compile(rb"batch_size\s*=\s*1\b")
 _SINGLE_BY_DEFAULT = re.compile(rb"batch[-_]?size[\"'][^\n]{0,60}default\s*=\s*1\b")
@@ -63,7 +65,8 @@ class MetricDenominator(Rule):
 
     ## When it stays quiet
     For the mean of batch means (``total / len(loader)``), for sums (``reduction="sum"``) and weighted means over the
-    number of samples, and where it is not known what is added up or what a length counts. A note where the option for
+    number of samples, where it is not known what is added up or what a length counts, and where the quotient is divided
+    once more (``right / len(loader) / batch_size``). A note where the option for
     the size of a batch is one by default: then both counts are the same.
 
     ## Fix safety
@@ -79,11 +82,18 @@ class MetricDenominator(Rule):
         """A quotient whose parts do not go together."""
         for event in program.of(Average):
             message = _WRONG.get((event.over, event.by))
-            if message is not None:
+            if message is not None and not _is_divided_on(program, event):
                 gaps = [] if any(program.of(LoaderMade)) or not _has_single_batches(program) else [Gap.UNSEEN]
                 because = [event.over_trace, event.by_trace]
                 severity = Severity.NOTE if _is_single_by_default(program) else None
                 report(event.site, message, because=because, gaps=gaps, severity=severity)
+
+
+def _is_divided_on(program: Program, event: Average) -> bool:
+    """``right / len(loader) / batch_size``: whether the quotient is divided once more where it stands."""
+    unit = program.unit(event.site.path)
+    nodes = nodes_around(unit, event.site.at) if unit is not None else ()
+    return any(isinstance(node, ir.Operation) and node.op == "/" and node.left.at == event.site.at for node in nodes)
 
 
 def _has_single_batches(program: Program) -> bool:
