@@ -61,10 +61,11 @@ class UnregisteredState(Rule):
     the class hands them out itself (its own ``parameters()``); for layers without weights; for modules that the
     instance was given and may hide on purpose (a teacher in a list); for tensors that are moved where they are used,
     indices, single numbers, and tensors made on a device; when nothing reads the attribute. A plain tensor is a note:
-    a model that never leaves the CPU works with it; so are one that requires gradients and is handed to an optimizer
-    of its own, a parameter that moves to a device of which only the name is known, and what some code moves, switches
-    or asks for its parameters by hand: it may hand them to an optimizer as well; so is a tuple that is called, which
-    a comma too much has made, and a list of layers whose code was not read, which ``forward`` calls one by one.
+    a model that never leaves the CPU works with it; so are those that require gradients and are handed to an
+    optimizer of their own, or whose gradients the class asks for, a parameter that moves to a device of which only the
+    name is known, and what some code moves, switches or asks for its parameters by hand: it may hand them to an
+    optimizer as well; so is a tuple that is called, which a comma too much has made, and a list of layers whose code
+    was not read, which ``forward`` calls one by one.
 
     ## Fix safety
     Unsafe: registered layers are trained, moved and saved, which is the point; old checkpoints lack them.
@@ -89,6 +90,7 @@ class UnregisteredState(Rule):
                 or _may_be_there(program, hidden)
                 or _is_trained_apart(program, hidden)
                 or _is_called(program, hidden)
+                or _is_differentiated(program, hidden)
                 else None,
                 fix=_fix(hidden),
             )
@@ -107,14 +109,28 @@ def _is_called(program: Program, hidden: Unregistered) -> bool:
     return any(isinstance(part, ir.Call) and dotted(part.callee) == f"self.{hidden.name}" for part in parts)
 
 
+def _is_differentiated(program: Program, hidden: Unregistered) -> bool:
+    """Whether the class asks for the gradients of what is hidden (``torch.autograd.grad(loss, self.weights)``), and
+    applies them itself: an inner loop of a meta-learner or an attack needs no optimizer."""
+    cls = program.objects[hidden.owner].cls
+    calls = (part for part in walk((cls.node,), True) if isinstance(part, ir.Call)) if cls is not None else ()
+    given = (arg.value for call in calls if last_name(call.callee) == "grad" for arg in call.args)
+    return any(
+        dotted(part) == f"self.{hidden.name}"
+        for each in given
+        for part in walk((each,), True)
+        if isinstance(part, ir.Attribute)
+    )
+
+
 def _is_trained_apart(program: Program, hidden: Unregistered) -> bool:
-    """Whether the file hands a tensor that requires gradients to an optimizer of its own: ``SGD([self.bias], lr=0.5)``.
-    It is trained; that it is not moved nor saved may be meant."""
-    if hidden.what != "parameter":
+    """Whether the file hands what requires gradients to an optimizer of its own: ``SGD([self.bias], lr=0.5)``,
+    ``Adam(self.weights + self.biases)``. It is trained; that it is not moved nor saved may be meant."""
+    if hidden.what not in {"parameter", "parameters"}:
         return False
     calls = (node for node in of_type(program.unit(hidden.site.path), ir.Call) if node.args)
-    made = (call for call in calls if last_name(call.callee)[:1].isupper())
-    listed = (call.args[0].value for call in made if isinstance(call.args[0].value, ir.Display))
+    given = (call.args[0].value for call in calls if last_name(call.callee)[:1].isupper())
+    listed = (each for each in given if isinstance(each, (ir.Display, ir.Operation, ir.Attribute)))
     return any(
         isinstance(part, ir.Attribute) and part.attr == hidden.name for each in listed for part in walk((each,), True)
     )
