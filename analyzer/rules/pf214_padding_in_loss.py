@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from analyzer.engine.events import Loss
 from analyzer.engine.padding import PaddedColumn, PaddedItem, PaddedLabels, padding_of
 from analyzer.engine.program import Program
-from analyzer.engine.trace import Gap, start
+from analyzer.engine.trace import Gap, Site, start
 from analyzer.engine.values import Const, Value
 from analyzer.engine.words import words
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
 from analyzer.syntax import ir
-from analyzer.syntax.scope import dotted, last_name, walk
+from analyzer.syntax.scope import dotted, last_name, of_type, walk
 
 _IGNORES = ("torch.nn.CrossEntropyLoss", "torch.nn.functional.cross_entropy", "torch.nn.NLLLoss",
             "torch.nn.functional.nll_loss")  # fmt: skip
@@ -38,6 +39,11 @@ _LEAVES_OUT = re.compile(
     re.I | re.M,
 )
 """What a file says that leaves filling out of a loss, somewhere."""
+
+
+_ONE_BY_ONE = re.compile(rb"""\breduction\s*=\s*["']none|token_loss|loss_per_token|token_nll""")
+_OF_TOKENS = re.compile(r"token_loss|loss_per_token|token_nll")
+"""Names of what a loss by hand holds: one number per token."""
 
 
 class PaddingInLoss(Rule):
@@ -65,7 +71,8 @@ class PaddingInLoss(Rule):
     are padded with -100, masked or packed; where it is not seen that targets are padded. A note for the labels of a
     sample or batch in a tree that takes the filling out of none, and where it shows only in what the file speaks of
     (the number of the filling, a mask for the network) beside tokens told from those before, and no loss of the file
-    leaves anything out.
+    leaves anything out. A note, too, for a mean over the losses of tokens or elements in a function that makes a mask
+    and never reads it.
 
     ## Fix safety
     No fix is offered: which value is filling, and whether it is a class as well, is not in the text.
@@ -100,6 +107,7 @@ class PaddingInLoss(Rule):
                     gaps=[Gap.CONVENTION],
                 )
         _of_samples(program, report)
+        _past_masks(program, report)
         for loss in program.of(Loss):
             if loss.callee not in _IGNORES or any(name in loss.options for name in (*_EXCUSES, "reduce")):
                 continue
@@ -132,6 +140,73 @@ def _of_samples(program: Program, report: Report) -> None:
                 gaps=[Gap.CONVENTION],
                 severity=Severity.NOTE,  # which model gets them, and whether it computes the loss, is not seen here
             )
+
+
+def _past_masks(program: Program, report: Report) -> None:
+    """A mean over losses that were left one by one, in a function that makes a mask, or is given one for the loss, and
+    never reads it: what it was made for is forgotten."""
+    for path in program.modules:
+        source = program.project.read(path) or b""
+        if b"mask" not in source or b"mean" not in source or not _ONE_BY_ONE.search(source):
+            continue
+        for function in of_type(program.unit(path), ir.FunctionDef):
+            masks = dict(_unread_masks(function))
+            mean = _mean_of_losses(function.body) if masks else None
+            if mean is not None:
+                name, at = min(masks.items())
+                report(
+                    Site(path, mean.at),
+                    f"This mean is over all losses, filling {{is}} counted: `{name}` says which of them count, and "
+                    f"is not read. Multiply by `{name}`, and divide by its sum.",
+                    because=[
+                        start(Site(path, at), "the mask that is not read"),
+                        start(Site(path, mean.at), "the mean of all"),
+                    ],
+                    gaps=[Gap.CONVENTION],
+                    severity=Severity.NOTE,
+                )
+
+
+def _unread_masks(function: ir.FunctionDef) -> Iterator[tuple[str, int]]:
+    """The masks that a function makes, or is given for its loss, and reads nowhere, and where."""
+    made = {param.name: param.at for param in function.params if _is_loss_mask(param.name)}
+    written: set[int] = set()
+    read: set[str] = set()
+    for node in walk(function.body, into_functions=True):
+        if isinstance(node, ir.Assign):
+            for target in node.targets:
+                if isinstance(target, ir.Name) and node.value is not None:
+                    written.add(id(target))
+                    if "mask" in target.id.lower():
+                        made.setdefault(target.id, node.at)
+        elif isinstance(node, ir.Name) and id(node) not in written:
+            read.add(node.id)
+    return ((name, at) for name, at in made.items() if name not in read)
+
+
+def _is_loss_mask(name: str) -> bool:
+    """Whether a parameter is named as what a loss leaves out; others are for networks, or for those who derive."""
+    return name.lower() in {"loss_mask", "label_mask", "labels_mask", "target_mask", "completion_mask", "response_mask"}
+
+
+def _mean_of_losses(body: ir.Block) -> ir.Call | None:
+    """The mean of a loss that was taken with ``reduction="none"``, or of what is named as the losses of tokens."""
+    means: list[tuple[str, ir.Call]] = []
+    is_single = False
+    for node in walk(body, into_functions=False):
+        if not isinstance(node, ir.Call):
+            continue
+        if last_name(node.callee) == "mean":
+            given = node.callee.value if isinstance(node.callee, ir.Attribute) else node.callee
+            if dotted(given) in {"torch", "th"} and node.args:
+                given = node.args[0].value
+            means.append(((dotted(given) or "").rsplit(".", 1)[-1].lower(), node))
+        is_single = is_single or any(
+            arg.keyword == "reduction" and isinstance(arg.value, ir.Constant) and arg.value.value == "none"
+            for arg in node.args
+        )
+    fit = [mean for name, mean in means if (is_single and "loss" in name) or _OF_TOKENS.search(name)]
+    return min(fit, key=lambda mean: mean.at) if fit else None
 
 
 def _reduces(how: Value) -> bool:
