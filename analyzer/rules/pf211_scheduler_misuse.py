@@ -19,11 +19,14 @@ from analyzer.engine.words import spelled, words
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
 from analyzer.rules.iteration import exclude, extra_guards, in_one_iteration, nest_of
+from analyzer.rules.named_schedules import stepped_twice
 from analyzer.syntax import ir
 from analyzer.syntax.scope import dotted, last_name, of_type, walk
 
 _OWN_STEPS = re.compile(rb"interval|lr_scheduler_step|lr_schedulers\(|automatic_optimization\s*=\s*False")
 """What says in a file that a scheduler is stepped otherwise."""
+_EPOCHS = re.compile(r"(?:n|nb|num|max|total|tot)?_?(?:train_|training_)?epochs?", re.I)
+"""How a number of epochs is named, and not what an epoch has of something."""
 _BY_BATCH = frozenset([
     "OneCycleLR", "get_linear_schedule_with_warmup", "get_cosine_schedule_with_warmup", "get_scheduler",
     "get_polynomial_decay_schedule_with_warmup", "get_cosine_with_hard_restarts_schedule_with_warmup",
@@ -71,7 +74,8 @@ class SchedulerMisuse(Rule):
     ```
 
     ## When it stays quiet
-    A note for a schedule that counts all batches and is stepped with the optimizer once for several: it ends too late.
+    A note for a schedule that counts all batches and is stepped with the optimizer once for several (it ends too late),
+    and where only names say what is a scheduler, or what its function divides by.
     When the horizon is not known; when the step stands under a condition of its own (per batch or per epoch, as
     configured); for ``step(epoch)``, which sets the position itself; when a framework steps the scheduler, but for
     what Lightning would step once per epoch though it counts batches (a note where only transformers' documentation
@@ -90,7 +94,9 @@ class SchedulerMisuse(Rule):
     def check(self, program: Program, report: Report) -> None:
         """Each step of a scheduler against the steps of the optimizer around it."""
         _once_per_epoch(program, report)
-        schedules = _known(program, list(program.of(SchedulerStep)))
+        seen = list(program.of(SchedulerStep))
+        _twice_by_name(program, report, frozenset(event.site for event in seen))
+        schedules = _known(program, seen)
         if not schedules:
             return
         steps = list(program.of(Step))
@@ -233,6 +239,8 @@ def _epochs(program: Program, made: Obj, event: SchedulerStep) -> Iterator[tuple
             gaps = same_count(horizon, bound)
             if gaps is not None:
                 yield f"`{row.horizon}` is the number of epochs", gaps, None
+    if made.name == _TORCH + "LambdaLR" and len(event.loops) > 1 and (said := _share_of_epochs(program, made)):
+        yield f"its function divides by `{said}`", [Gap.CONVENTION], Severity.NOTE
     gamma, few = _number(_argument(program, made, "gamma")), math.inf
     if made.name == _TORCH + "StepLR":
         size = _number(_argument(program, made, "step_size"))
@@ -244,6 +252,27 @@ def _epochs(program: Program, made: Obj, event: SchedulerStep) -> Iterator[tuple
     if few <= FEW:
         why = f"the learning rate is through with it after {max(1, round(few))} steps"
         yield why, [Gap.CONVENTION], Severity.NOTE
+
+
+def _share_of_epochs(program: Program, made: Obj) -> str:
+    """What the function of a `LambdaLR` divides the count that it is given by, where that is a number of epochs."""
+    call = words(program).node(made.trace.site)
+    given = _given(call, "lr_lambda", 1) if isinstance(call, ir.Call) else None
+    function: ir.Lambda | ir.FunctionDef | None = given if isinstance(given, ir.Lambda) else None
+    if isinstance(given, ir.Name):
+        named = [each for each in of_type(program.unit(made.trace.site.path), ir.FunctionDef) if each.name == given.id]
+        function = named[0] if len(named) == 1 else None
+    if function is None or len(function.params) != 1:
+        return ""
+    counted = function.params[0].name
+    for node in walk((function.body,), into_functions=False):
+        if isinstance(node, ir.Operation) and node.op == "/" and node.right is not None:
+            is_plain = isinstance(node.left, ir.Name) and node.left.id == counted
+            right = node.right.index if isinstance(node.right, ir.Subscript) else node.right
+            said = str(right.value) if isinstance(right, ir.Constant) else last_name(right)
+            if is_plain and _EPOCHS.fullmatch(said):
+                return said
+    return ""
 
 
 def _decays(gamma: float | None) -> float:
@@ -410,6 +439,19 @@ def _twice(program: Program, report: Report, schedules: list[SchedulerStep]) -> 
                 f"{'iteration' if len(short) == len(long) else 'epoch'}: its schedule runs ahead.",
                 because=[made.trace, start(first.site, "the first step"), start(second.site, "the second step")],
             )
+
+
+def _twice_by_name(program: Program, report: Report, known: frozenset[Site]) -> None:
+    """The same of a scheduler that comes from code that was not read."""
+    for first, second, is_iteration in stepped_twice(program, known):
+        report(
+            second,
+            "What is named as a scheduler {is} stepped a second time in the same "
+            f"{'iteration' if is_iteration else 'epoch'}: its schedule runs ahead.",
+            because=[start(first, "the first step, after the optimizer's"), start(second, "the second step")],
+            gaps=[Gap.CONVENTION],
+            severity=Severity.NOTE,  # what it is was not read
+        )
 
 
 def _is_called_beside(one: SchedulerStep, other: SchedulerStep) -> bool:
