@@ -11,7 +11,7 @@ from analyzer.records import dataclass, replace
 from analyzer.syntax import ir
 from analyzer.syntax.scope import dotted, of_type
 
-_STEPS = re.compile(rb"sched\w*\.step\(\s*\)")
+_STEPS = re.compile(rb"sched\w{0,40}\.step\(\s*\)")
 _SCHEDULER = re.compile(r"sched", re.I)
 _OPTIMIZER = re.compile(r"optim|^opt|[._]opt", re.I)
 

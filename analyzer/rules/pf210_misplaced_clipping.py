@@ -5,11 +5,12 @@ from __future__ import annotations
 from analyzer.engine.events import Backward, Clear, Escape, Guard, Step
 from analyzer.engine.optim_events import Accumulate, Clip, OptimizerMade
 from analyzer.engine.program import Program
-from analyzer.engine.trace import Gap, start
+from analyzer.engine.trace import Gap, Site, start
 from analyzer.engine.values import Const
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
 from analyzer.rules.iteration import between, exclude, in_one_iteration, is_within_guards
+from analyzer.rules.named_clips import other_networks
 
 
 class MisplacedClipping(Rule):
@@ -36,7 +37,8 @@ class MisplacedClipping(Rule):
 
     ## When it stays quiet
     When a backward pass comes before the clip and a step after it; when the condition of the step is no accumulation;
-    when a part of the stepped parameters is clipped on purpose; when the backward pass or the step were not seen.
+    when a part of the stepped parameters is clipped on purpose; when the backward pass or the step were not seen. A
+    note where only names say that a clipped network (``target_model``, ``actor``) is not the one that is stepped.
 
     ## Fix safety
     No automatic fix.
@@ -50,6 +52,7 @@ class MisplacedClipping(Rule):
     def check(self, program: Program, report: Report) -> None:
         """Each clip against the steps and backward passes of its iteration."""
         clips = list(program.of(Clip))
+        told: set[Site] = set()
         for clip in clips:
             steps = [step for step in program.of(Step) if in_one_iteration(program, step, clip)]
             steps = [step for step in steps if not exclude(step, clip)]
@@ -60,9 +63,21 @@ class MisplacedClipping(Rule):
             is_spent = clip.is_fresh == "no" or (clip.is_fresh == "maybe" and _is_last(program, clip, steps))
             if is_spent and steps and _nothing_to_clip(program, report, clip, steps, passes):
                 continue
-            if not _each_micro_batch(program, report, clip, steps, passes):
-                _other_parameters(program, report, clip, _until(steps, clip, passes), clips)
+            if not _each_micro_batch(program, report, clip, steps, passes) and _other_parameters(
+                program, report, clip, _until(steps, clip, passes), clips
+            ):
+                told.add(clip.site)
             _each_in_accumulate(program, report, clip)
+        for site, step, network, other in other_networks(program):
+            if site not in told:
+                report(
+                    site,
+                    f"What is clipped here {{is}} `{network}`, and the optimizer that steps next is the one of "
+                    f"`{other}`, by its name: what is applied is not clipped.",
+                    because=[start(site, "clipped here"), start(step, "the step that follows")],
+                    gaps=[Gap.CONVENTION],
+                    severity=Severity.NOTE,  # names alone say so
+                )
 
 
 def _is_last(program: Program, clip: Clip, steps: list[Step]) -> bool:
@@ -160,21 +175,22 @@ def _each_in_accumulate(program: Program, report: Report, clip: Clip) -> None:
         )
 
 
-def _other_parameters(program: Program, report: Report, clip: Clip, steps: list[Step], clips: list[Clip]) -> None:
+def _other_parameters(program: Program, report: Report, clip: Clip, steps: list[Step], clips: list[Clip]) -> bool:
     """The step that follows applies none of the clipped gradients."""
     after = [step for step in steps if step.order > clip.order]
     if not after or not clip.is_complete or any(not step.modules for step in after):
-        return
+        return False
     if any(not program.disjoint(clip.modules, step.modules) for step in after):
-        return
+        return False
     parted = {made.optimizer for made in program.of(OptimizerMade) if not made.is_complete}
     if any(step.optimizer in parted for step in after):
-        return  # it holds parameters besides that were not seen: ``[{"params": …}] + model.param_groups()``
+        return False  # it holds parameters besides that were not seen: ``[{"params": …}] + model.param_groups()``
     first = after[0]
     if any(other is not clip and other.modules & first.modules and other.order < first.order for other in clips):
-        return
+        return False
     report(
         clip.site,
         "The parameters that are clipped here {is} none of those that the following step updates.",
         because=[start(clip.site, "clipped here"), first.trace],
     )
+    return True
