@@ -21,7 +21,7 @@ from analyzer.rules.siamese import pairs
 from analyzer.syntax import ir
 from analyzer.syntax.scope import dotted, of_type, target_names, walk
 
-_DISTANCES = re.compile(r"pow|square|abs|norm|mse|l1|l2|huber|loss|crit|objective|error", re.IGNORECASE)
+_DISTANCES = re.compile(r"pow|square|abs|norm|cosh|mse|l1|l2|huber|loss|crit|objective|error", re.IGNORECASE)
 """Calls that make small what they are given, whatever its sign."""
 
 
@@ -289,9 +289,9 @@ def _is_made_small(program: Program, event: Bootstrapped) -> bool:
 
 
 def _is_distance(part: object) -> bool:
-    """``x ** 2``, ``x * x``, ``x.abs()``, ``F.smooth_l1_loss(x, y)``, ``self.criterion(x, y)``."""
+    """``x ** 2``, ``x * x``, ``x @ x``, ``x.abs()``, ``F.smooth_l1_loss(x, y)``, ``self.criterion(x, y)``."""
     if isinstance(part, ir.Operation) and part.right is not None:
-        return part.op == "**" or (part.op == "*" and dotted(part.left) == dotted(part.right) is not None)
+        return part.op == "**" or (part.op in {"*", "@"} and spelled(part.left) == spelled(part.right))
     callee = part.callee if isinstance(part, ir.Call) else None
     name = callee.attr if isinstance(callee, ir.Attribute) else callee.id if isinstance(callee, ir.Name) else ""
     return bool(_DISTANCES.search(name))

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
+
 from analyzer.engine.events import Backward, Clear, Escape, Forward, Loop, Step
 from analyzer.engine.optim_events import OptimizerMade, ScalerStep
 from analyzer.engine.program import Program, functions, nest_key
 from analyzer.engine.trace import Gap, Site
+from analyzer.engine.typing import is_called_optimizer
 from analyzer.engine.words import words
 from analyzer.findings import Severity
 from analyzer.fixes.edits import InsertStatement
 from analyzer.knowledge.words import pattern
 from analyzer.rules.base import DraftFix, Report, Rule
 from analyzer.rules.distinct_values import is_reached_once
+from analyzer.rules.iteration import extra_guards
 from analyzer.rules.short_stores import drawn_names, stepped_by
 from analyzer.syntax import ir
 from analyzer.syntax.scope import dotted, walk
@@ -85,7 +89,8 @@ class MissingZeroGrad(Rule):
             if backward is None or nest_key(step.born_in[: len(nest)]) == nest_key(nest):
                 continue
             clears = [clear for clear in program.within(Clear, nest) if program.may_clear(clear, step)]
-            clears = [clear for clear in clears if not _is_once(program, clear, step, nest[-1])]
+            is_always = not extra_guards(step, backward)
+            clears = [clear for clear in clears if not (is_always and is_reached_once(program, clear, nest[-1]))]
             if any(not _is_of_other(program, clear, step, nest) for clear in clears):
                 continue
             if _is_typed_by_use(program, step) and nest[-1].site in seen:
@@ -112,11 +117,6 @@ def _learns_nothing(program: Program, nest: tuple[Loop, ...], backward: Backward
     is_bare = isinstance(loss, ir.Call) and isinstance(loss.callee, ir.Attribute) and loss.callee.attr in _BARE
     parts = walk((loop,), False) if is_bare and nest[-1].kind == "range" and isinstance(loop, ir.For) else ()
     return any(isinstance(part, ir.Call) and dotted(part.callee) in _MADE_UP for part in parts)
-
-
-def _is_once(program: Program, clear: Clear, step: Step, loop: Loop) -> bool:
-    """Whether one iteration resets gradients that all of them apply: ``if i == 0: optimizer.zero_grad()``."""
-    return is_reached_once(program, clear, loop) and not is_reached_once(program, step, loop)
 
 
 def _is_of_other(program: Program, clear: Clear, step: Step, nest: tuple[Loop, ...]) -> bool:
@@ -208,10 +208,14 @@ def _gaps(program: Program, step: Step, nest: tuple[Loop, ...]) -> list[Gap]:
 
 
 def _may_be_reset(program: Program, step: Step, nest: tuple[Loop, ...]) -> bool:
-    """Whether code that was not read is called in the loop by a name that may mean that it resets gradients, where an
-    object steps of which nothing else is known."""
+    """Whether an object of which nothing else is known steps without being called an optimizer (a timer, an
+    environment), or code that was not read is called in the loop by a name that may mean that it resets gradients."""
     if any(each.site == step.site for each in program.of(ScalerStep)):
         return False
+    callee = program.sources.callee(step.site)
+    said = callee[1].removesuffix(".step").rpartition(".")[2] if callee is not None else ""
+    if not any(map(is_called_optimizer, re.findall(r"\w+", said))):  # ``state["optimizer"]``
+        return True
     sites = (event.site for event in program.within(Escape, nest) if event.site != step.site)
     callees = (program.sources.callee(site) for site in sites)
     return any(each is not None and pattern("resets gradients").search(each[1].rpartition(".")[2]) for each in callees)

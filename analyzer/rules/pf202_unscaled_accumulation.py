@@ -21,7 +21,7 @@ from analyzer.rules.base import DraftFix, Report, Rule
 from analyzer.rules.counted import is_written
 from analyzer.rules.iteration import exclude
 from analyzer.syntax import ir
-from analyzer.syntax.scope import assigned_names, of_type, walk
+from analyzer.syntax.scope import assigned_names, last_name, of_type, walk
 
 _SCALED = {Mark.FACTOR, Mark.WEIGHT, Mark.SUM}
 _OURS = {"Tensor", "torch", "Module", "Scaler", "Fabric"}
@@ -253,7 +253,24 @@ def _is_ours(program: Program, event: Backward) -> bool:
     if event.by != "Accelerator":
         return event.by in _OURS
     made = [obj for obj in program.objects if obj.kind == "Accelerator"]
-    return bool(made) and all(obj.name in _ACCELERATORS and not _may_divide(obj.arguments) for obj in made)
+    return (
+        bool(made)
+        and not _is_told_later(program, event)
+        and all(obj.name in _ACCELERATORS and not _may_divide(obj.arguments) for obj in made)
+    )
+
+
+def _is_told_later(program: Program, event: Backward) -> bool:
+    """``accelerator.gradient_accumulation_steps = 4``."""
+    call = words(program).node(event.site)
+    of = call.callee.value if isinstance(call, ir.Call) and isinstance(call.callee, ir.Attribute) else None
+    targets = (target for node in of_type(program.unit(event.site.path), ir.Assign) for target in node.targets)
+    return of is not None and any(
+        isinstance(target, ir.Attribute)
+        and target.attr == "gradient_accumulation_steps"
+        and last_name(target.value) == last_name(of)
+        for target in targets
+    )
 
 
 def _may_divide(arguments: tuple[tuple[str, Value], ...]) -> bool:

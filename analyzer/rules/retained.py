@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from analyzer.engine.events import Backward, Forward, Step, Store
+from analyzer.engine.events import Backward, Escape, Forward, Step, Store
 from analyzer.engine.program import Program, nest_key
 from analyzer.engine.trace import Gap, Site, Trace, start
 from analyzer.engine.words import words
@@ -17,11 +17,13 @@ from analyzer.findings import Severity
 from analyzer.rules.base import Report
 from analyzer.rules.iteration import extra_guards
 from analyzer.syntax import ir
-from analyzer.syntax.scope import dotted, each_target, walk
+from analyzer.syntax.scope import dotted, each_target, last_name, of_type, walk
 
 RETAINS = re.compile(r"\bretain_graph\s*=\s*True")
 _GOES_ON = frozenset(["accumulate", "average", "joined"])
 _CUTS = frozenset(["detach", "detach_", "data", "no_grad", "inference_mode"])
+
+_MAX_NODES = 10_000
 
 
 def check_retained(program: Program, report: Report) -> None:
@@ -83,7 +85,10 @@ def _sums(program: Program, backward: Backward) -> Iterator[Store]:
 def _states(program: Program, forward: Forward) -> Iterator[Trace]:
     """Where a network puts what a layer of it gave into an attribute that the layer is given in the next step:
     ``y, self.hidden = self.rnn(x, self.hidden)``."""
-    cls = program.objects[forward.module].cls if forward.module is not None else None
+    made = program.objects[forward.module] if forward.module is not None else None
+    cls = made.cls if made is not None else None
+    if made is None or len(made.loops) >= len(forward.loops):
+        return  # each iteration makes a network of its own
     if cls is None or any(isinstance(part, ir.Attribute) and part.attr in _CUTS for part in walk(cls.node.body, True)):
         return
     methods = {each.name: each for each in cls.node.body if isinstance(each, ir.FunctionDef)}
@@ -111,19 +116,34 @@ def _is_begun_anew(
         for key, method in methods.items()
         if key not in {"__init__", "forward"} and any(_sets(node, name) for node in walk(method.body, False))
     }
-    loop = words(program).node(forward.loops[-1].site)
-    around = loop.body if isinstance(loop, (ir.For, ir.While)) else ()
+    if any(forward.module in event.objects for event in program.within(Escape, forward.loops)):
+        return True  # code that was not read is given the network
     first = {
         id(node)
         for branch in walk(methods["forward"].body, False)
         if isinstance(branch, ir.If) and name in map(dotted, _parts(branch.test))
         for node in walk(branch.body, False)
     }
-    for node in (*walk(around, False), *walk(methods["forward"].body, False)):
+    for node in (*_in_iteration(program, forward), *walk(methods["forward"].body, False)):
         is_call = isinstance(node, ir.Call) and isinstance(node.callee, ir.Attribute) and node.callee.attr in resets
         if (is_call or _sets(node, name)) and node is not update and id(node) not in first:
             return True
     return False
+
+
+def _in_iteration(program: Program, forward: Forward) -> list[object]:
+    """What one iteration of the loop around a pass runs: its body, and the functions of the same file that are called
+    there or on the way to the pass."""
+    loop, path = words(program).node(forward.loops[-1].site), forward.loops[-1].site.path
+    nodes: list[object] = list(walk(loop.body, False)) if isinstance(loop, (ir.For, ir.While)) else []
+    defined = {each.name: each for each in of_type(program.unit(path), ir.FunctionDef)}
+    for at, node in enumerate(nodes):  # it grows by what is called
+        called = last_name(node.callee) if isinstance(node, ir.Call) else ""
+        function = defined.pop(called, None) if called not in {"forward", "__init__"} else None
+        nodes += walk(function.body, False) if function is not None else ()
+        if at > _MAX_NODES:
+            break
+    return nodes
 
 
 def _sets(node: object, name: str) -> bool:

@@ -237,7 +237,7 @@ def _base_init(machine: Calls, args: Args, at: int, state: State) -> Value:
     result = machine.call_unseen(External("builtins.super.__init__"), args, at, state, "the base class was not read")
     if not isinstance(this, Ref):
         return result
-    if _is_sequential(machine):
+    if args.positional and _is_sequential(machine):  # without any, the class adds its layers by name
         state.set((this.obj, LAYERS), machine.call(External(SEQUENTIAL), args, at, state))
     written = ((node, value) for node, value in zip(args.nodes, args.positional, strict=False) if node is not None)
     named = [*((dotted(node) or "", value) for node, value in written), *args.keywords.items()]
