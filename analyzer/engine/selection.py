@@ -294,7 +294,8 @@ class _Measured:
 
     def loaders(self, name: str) -> frozenset[ObjectId]:
         """The loaders behind a name; none where a loop that trains is among them."""
-        todo, seen = [name], set[str]()
+        owner = name.rpartition(".")[0]  # ``meter.avg``: what was fed to the meter
+        todo, seen = [name, owner] if owner not in {"", "self"} else [name], set[str]()
         found: set[LoaderIterated] = set()
         while todo and len(seen) < _MAX_NAMES:
             name = todo.pop()
