@@ -30,7 +30,10 @@ from analyzer.engine.values import (
     union,
 )
 from analyzer.syntax import ir
-from analyzer.syntax.scope import dotted
+from analyzer.syntax.remembered import remembered
+from analyzer.syntax.scope import dotted, last_name, walk
+
+_ADDS_LAYERS = frozenset(["add_module", "register_module", "append", "extend", "insert"])
 
 Function = Callable[[Calls, Args, int, State], Value]
 Method = Callable[[Calls, Ref, Args, int, State], Value]
@@ -249,10 +252,29 @@ def _base_init(machine: Calls, args: Args, at: int, state: State) -> Value:
 
 
 def _is_sequential(machine: Calls) -> bool:
-    """Whether the class whose method runs is a ``Sequential``: ``class Block(nn.Sequential)``."""
+    """Whether the class whose method runs is a ``Sequential`` (``class Block(nn.Sequential)``) and adds no layers to
+    those that the base class gets."""
     owner = machine.frame.owner
     bases = [case for base in (owner.bases if owner is not None else ()) for case in base.cases]
-    return bool(bases) and all(isinstance(case, External) and case.name == SEQUENTIAL for case in bases)
+    is_one = bool(bases) and all(isinstance(case, External) and case.name == SEQUENTIAL for case in bases)
+    return is_one and owner is not None and not _adds_layers(owner.node)
+
+
+@remembered(maxsize=512)
+def _adds_layers(cls: ir.ClassDef) -> bool:
+    """``self.add_module("out", …)``, ``self.append(…)``, ``self.out = nn.Linear(…)``."""
+    for method in cls.body:
+        if not isinstance(method, ir.FunctionDef) or not method.params:
+            continue
+        this = method.params[0].name
+        for node in walk(method.body, True):
+            is_made = isinstance(node, ir.Assign) and isinstance(node.value, ir.Call)
+            changed = list(node.targets) if isinstance(node, ir.Assign) and is_made else []
+            if isinstance(node, ir.Call) and last_name(node.callee) in _ADDS_LAYERS:
+                changed.append(node.callee)
+            if any(isinstance(each, ir.Attribute) and dotted(each.value) == this for each in changed):
+                return True
+    return False
 
 
 def _exec(machine: Calls, args: Args, at: int, state: State) -> Value:
