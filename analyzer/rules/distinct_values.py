@@ -16,7 +16,7 @@ _COUNTS = frozenset({"range", "enumerate"})
 def is_reached_once(program: Program, event: Event, loop: Loop) -> bool:
     """Whether a condition around an event holds for one iteration of a loop: its values differ from each other
     (``for i in range(n)``, ``for label in labels.unique()``), and one of them is asked for (``if label == first:``)."""
-    statement = program.statement_of(loop)
+    statement = program.statement_of(loop) if event.guards else None  # most have none: no walk through the loop
     name = _distinct(program, loop, statement) if statement is not None else ""
     if not name or statement is None:
         return False
