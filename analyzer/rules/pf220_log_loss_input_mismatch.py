@@ -38,6 +38,7 @@ class LogLossInputMismatch(Rule):
 
     ## When it stays quiet
     For the output of ``log_softmax``, for the logarithm of probabilities, and where it is not known what a model gives.
+    A note for ``kl_div`` with ``reduction="none"``, which some methods weigh by hand and mean as a product.
 
     ## Fix safety
     Safe where the softmax stands in the loss call itself. A softmax elsewhere in the same file may have other readers,
@@ -56,7 +57,7 @@ class LogLossInputMismatch(Rule):
                 continue
             found = mismatch(program, loss, _NO_LOGS)
             if found is not None:
-                _input(program, found, report)
+                _input(program, found, report, is_meant=_is_product(loss))
             elif loss.callee in _KL:
                 _target(program, loss, report)
 
@@ -71,7 +72,13 @@ def _is_picking(program: Program, loss: Loss) -> bool:
     )
 
 
-def _input(program: Program, found: Mismatch, report: Report) -> None:
+def _is_product(loss: Loss) -> bool:
+    """``F.kl_div(p, q, reduction="none")`` of two probabilities, to be weighed by hand: its gradient is that of the
+    product of both, which some methods mean (neighbours that agree)."""
+    return loss.callee in _KL and is_const(loss.options.get("reduction"), "none")
+
+
+def _input(program: Program, found: Mismatch, report: Report, *, is_meant: bool) -> None:
     name = found.activation.name
     what = "probabilities" if name in PROBABILITIES else "raw numbers"
     middle = "" if found.is_inside else f": {described(program, found)}"
@@ -80,6 +87,7 @@ def _input(program: Program, found: Mismatch, report: Report) -> None:
         f"This loss wants log-probabilities, and its input {{is}} {what}{middle}. Apply `log_softmax` instead.",
         because=found.because(f"{what} come from here", "the loss takes its input for log-probabilities"),
         gaps=found.gaps,
+        severity=Severity.NOTE if is_meant else None,
         fix=_log_softmax(program, found) or _cross_entropy(program, found),
     )
 

@@ -48,7 +48,7 @@ def _report(report: Report, what: str, place: Trace, backward: Backward, *more: 
         "through all of them again: each step takes more memory and time. Detach what goes on to the next step.",
         because=[backward.loops[-1].trace, *more, place, backward.trace],
         gaps=[Gap.CONVENTION],
-        severity=Severity.ERROR,
+        severity=Severity.WARNING,
     )
 
 
