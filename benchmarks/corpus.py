@@ -15,7 +15,7 @@ errors and warnings today's rules find in the same repositories that nobody has 
 Rows with a ``round`` are of repositories that nobody had looked at before: what was found on first sight, before
 anything was repaired with what that round taught. They were read once, by the reader who repaired; those of the rounds
 `INDEPENDENT` by two who repaired nothing and did not see each other's verdicts. ``rounds.json`` names the repositories
-of each round, those without findings among them.
+of each round, those without findings among them. Rows of the round `LATER` are of what the rules came to find there.
 """
 
 from __future__ import annotations
@@ -41,8 +41,11 @@ UNREAD = CORPUS / "unread.json"
 PEER = CORPUS / "peer.json"
 """How many errors and warnings torch-preflight 0.5 finds in the files of the first round of `INDEPENDENT`, run as it
 comes."""
-INDEPENDENT = (88, 90, 91, 92, 93, 94, 95, 96, 97)
+INDEPENDENT = (88, 90, 91, 92, 93, 94, 95, 96, 97, 98, 99)
 """The rounds that were read by who did not repair, each with the repairs that those before it taught."""
+LATER = 1000
+"""The round of what later rules found in repositories that had been read: read by two who did not repair."""
+_DOUBLE = frozenset({0, *INDEPENDENT, LATER})
 NUM_LATEST = 4
 VERDICTS = ("defect", "intentional", "limitation", "unresolved")
 _GATED = ("error", "warning")
@@ -150,7 +153,7 @@ def _row(repo: str, finding: Finding, content: bytes) -> dict[str, Any]:
 
 def refreshed(row: dict[str, Any], found: dict[tuple[str, str, str, int], str], scanned: set[str]) -> dict[str, Any]:
     """A row of ``labels.jsonl`` with what a scan says of it by now; what those who repair read stays."""
-    is_kept = row.get("round", 0) not in {0, *INDEPENDENT}
+    is_kept = row.get("round", 0) not in _DOUBLE
     if is_kept or row.get("tool", "preflight") != "preflight" or row["repo"] not in scanned:
         return row
     now = found.get((row["repo"], row["path"], row["rule"], row["line"]), "gone")
@@ -169,7 +172,7 @@ def refresh(findings: Path, checkouts: Path) -> None:
         by_now = refreshed(row, found, scanned)
         lines.append(line if by_now == row else json.dumps(by_now, sort_keys=True))
     (CORPUS / "labels.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    known = {(item.repo, item.path, item.rule, item.line) for item in labels() if item.round in {0, *INDEPENDENT}}
+    known = {(item.repo, item.path, item.rule, item.line) for item in labels() if item.round in _DOUBLE}
     there = independent() & scanned
     unread = [place for place, severity in found.items() if severity in _GATED and place[0] in there]
     count = {"repositories": len(there), "findings": len([place for place in unread if place not in known])}
@@ -184,9 +187,10 @@ def precision(items: Iterable[Label]) -> tuple[int, int]:
 
 def page(known: Sequence[Label]) -> str:
     """The whole page."""
-    ours = [item for item in known if item.tool == "preflight" and item.round in {0, *INDEPENDENT}]
+    ours = [item for item in known if item.tool == "preflight" and item.round in _DOUBLE]
     gated = [item for item in ours if item.severity in _GATED]
-    fresh, base = [item for item in gated if item.round], [item for item in gated if not item.round]
+    fresh, base = [item for item in gated if item.round in INDEPENDENT], [item for item in gated if not item.round]
+    late = [item for item in gated if item.round == LATER]
     unread = json.loads(UNREAD.read_text("utf-8"))
     latest = {turn: [item for item in fresh if item.round == turn] for turn in INDEPENDENT[-1 : -NUM_LATEST - 1 : -1]}
     lines = [
@@ -215,6 +219,7 @@ def page(known: Sequence[Label]) -> str:
         _line("fresh repositories, errors and warnings by now", _by_severity(fresh, *_GATED)),
         _line("first repositories, when they were read, two readers", base),
         _line("first repositories, errors and warnings by now", _by_severity(base, *_GATED)),
+        _line("found by later rules in repositories that had been read, two readers", late),
         _line("**all, errors and warnings by now**", _by_severity(gated, *_GATED)),
         _line("all, notes by now", _by_severity(gated, "note")),
         _line("all, gone by now", _by_severity(gated, "gone")),
@@ -239,7 +244,7 @@ def page(known: Sequence[Label]) -> str:
         by_rule[item.rule, item.severity].append(item)
     for (rule, severity), items in sorted(by_rule.items()):
         right, whole = precision(items)
-        parts = ([item for item in items if item.round], _by_severity(items, severity))
+        parts = ([item for item in items if item.round in INDEPENDENT], _by_severity(items, severity))
         shares = " | ".join("{} of {}".format(*precision(part)) if part else "" for part in parts)
         lines.append(f"| {rule} | {severity} | {whole} | {right} | {right / whole:.0%} | {shares} |")
     lines += _fresh(known)
