@@ -10,7 +10,7 @@ from analyzer.engine.events import Backward, Clear, Event, Guard, Loop, Step
 from analyzer.engine.measures import DIVIDED_IN_PLACE as DIVIDED
 from analyzer.engine.measures import Drawn, Mark
 from analyzer.engine.micro import goes_over_parts, is_averaged_over, takes_parts
-from analyzer.engine.optim_events import Accumulate, GradientRead
+from analyzer.engine.optim_events import Accumulate, Clip, GradientRead
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap, Trace
 from analyzer.engine.values import Value
@@ -27,6 +27,10 @@ _SCALED = {Mark.FACTOR, Mark.WEIGHT, Mark.SUM}
 _OURS = {"Tensor", "torch", "Module", "Scaler", "Fabric"}
 """Whose ``backward`` leaves the loss as it is: engines and accelerators scale it themselves."""
 _ACCELERATORS = frozenset({"accelerate.Accelerator", "accelerate.accelerator.Accelerator"})
+
+_DECOUPLED = frozenset({"AdamW"})
+_NORMALISES = _DECOUPLED | {"Adam", "Adamax", "RMSprop", "Adagrad", "Adadelta"}
+"""Optimizers whose step, but for `eps`, does not depend on the scale of gradients (Kingma & Ba 2015, section 2.1)."""
 
 
 class UnscaledAccumulation(Rule):
@@ -59,7 +63,8 @@ class UnscaledAccumulation(Rule):
     that are sums by choice, when a framework (DeepSpeed, Lightning, an `Accelerator` that is told of accumulation or
     was not seen) owns the backward pass, and when the periodic condition guards the backward pass as well: training
     every n-th step accumulates nothing. A note where the number of micro-batches of a periodic condition comes from
-    outside the file: by default it may well be one.
+    outside the file (by default it may well be one), and for optimizers that divide gradients by their own size (Adam),
+    where nothing clips them and no decay of weights is added to them: the factor cancels.
 
     ## Fix safety
     Unsafe: the learning rate may have been tuned for the summed gradients.
@@ -84,7 +89,11 @@ class UnscaledAccumulation(Rule):
                     "Divide the loss by the number of accumulation steps before `backward()`.",
                     because=_because(program, step, backward, loops),
                     gaps=[*gaps, Gap.UNSEEN] if _is_left_open(program, backward) else gaps,
-                    severity=Severity.NOTE if _is_open(program, step) or _is_weighed(program, step, backward) else None,
+                    severity=Severity.NOTE
+                    if _is_open(program, step)
+                    or _is_weighed(program, step, backward)
+                    or _is_all_the_same(program, step)
+                    else None,
                     fix=_fix(program, step, backward),
                 )
 
@@ -97,6 +106,15 @@ def _is_open(program: Program, step: Step) -> bool:
     """Whether the optimizer steps every so many iterations, and nobody wrote down how many: it may be one."""
     periods = [guard.site for guard in step.guards if guard.is_periodic]
     return bool(periods) and not any(is_written(program, site) for site in periods)
+
+
+def _is_all_the_same(program: Program, step: Step) -> bool:
+    """Whether the optimizer divides gradients by their own size (Adam), so that a factor changes nothing: where nothing
+    clips them, and no decay of weights is added to them."""
+    made = program.objects[step.optimizer] if step.optimizer is not None else None
+    name = (made.name or "").rpartition(".")[2] if made is not None else ""
+    is_mixed = made is None or (name not in _DECOUPLED and "weight_decay" in dict(made.arguments))
+    return name in _NORMALISES and not is_mixed and not any(True for _ in program.of(Clip))
 
 
 def _is_weighed(program: Program, step: Step, backward: Backward) -> bool:
