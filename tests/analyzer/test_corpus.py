@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.corpus import INDEPENDENT, Label, labels, refreshed
+from benchmarks.corpus import INDEPENDENT, LATER, Label, labels, refreshed
 
 ROW = {
     "repo": "a/b", "path": "train.py", "blob": "0", "rule": "PF101", "line": 3, "severity": "warning",
@@ -25,6 +25,7 @@ PLACE = ("a/b", "train.py", "PF101", 3)
         ({**ROW, "now": "note"}, {}, set(), "note"),
         ({**ROW, "round": 1, "verdicts": ["defect"]}, {}, {"a/b"}, ""),
         ({**ROW, "round": INDEPENDENT[-1], "verdicts": ["defect"]}, {}, {"a/b"}, "gone"),
+        ({**ROW, "round": LATER, "verdicts": ["defect"]}, {}, {"a/b"}, "gone"),
     ],
 )
 def test_a_row_says_what_its_finding_is_by_now(
@@ -34,4 +35,4 @@ def test_a_row_says_what_its_finding_is_by_now(
 
 
 def test_only_rows_of_independent_readers_are_refreshed() -> None:
-    assert {item.now for item in labels() if item.round not in {0, *INDEPENDENT}} == {""}
+    assert {item.now for item in labels() if item.round not in {0, *INDEPENDENT, LATER}} == {""}
