@@ -22,7 +22,7 @@ from analyzer.screen import REMARK
 from analyzer.still_loops import StillLoops
 from analyzer.syntax import ir
 from analyzer.syntax.remembered import remembered
-from analyzer.syntax.scope import SAME_OBJECT, dotted, of_type, target_names, target_values, walk
+from analyzer.syntax.scope import SAME_OBJECT, dotted, last_name, of_type, target_names, target_values, walk
 
 _ACTS = (
     ((b"backward(",), rb"backward\((?<=\bbackward\()(?<!def backward\()"),
@@ -239,11 +239,7 @@ def _called(block: Iterable[object]) -> Iterator[str]:
     """The last names of what is called."""
     for node in walk(tuple(block), into_functions=False):
         if isinstance(node, ir.Call):
-            yield _last(node.callee)
-
-
-def _last(callee: ir.Expr) -> str:
-    return callee.attr if isinstance(callee, ir.Attribute) else callee.id if isinstance(callee, ir.Name) else ""
+            yield last_name(node.callee)
 
 
 # --- what a module keeps ---------------------------------------------------------------------------------------------
@@ -323,7 +319,11 @@ def _kept(method: ir.FunctionDef, building: tuple[ir.FunctionDef, ...], numbers:
                 continue
             if isinstance(node.value, ir.Call) and dotted(node.value.callee) in numbers:
                 continue
-            if isinstance(target, ir.Display) and isinstance(node.value, ir.Call) and _last(node.value.callee) in made:
+            if (
+                isinstance(target, ir.Display)
+                and isinstance(node.value, ir.Call)
+                and last_name(node.value.callee) in made
+            ):
                 continue  # ``a, self.b = function(…)`` of what a variable holds: nobody sees what is in it
             if not (
                 _is_empty(node.value, made) and isinstance(target, ir.Attribute) and not _is_filled(building, target)
@@ -414,10 +414,14 @@ def _is_plain(value: ir.Expr | None, made: Made) -> bool:
 
 def _is_plain_call(call: ir.Call) -> bool:
     """``nn.Linear(…)``, ``AutoModel.from_config(…)``, ``len(…)``: one layer, or a number."""
-    name, callee = _last(call.callee), call.callee
+    name, callee = last_name(call.callee), call.callee
     if name in _REGISTERED or name in _PLAIN or (dotted(callee) or "").partition(".")[0] in _OTHERS:
         return True
-    if isinstance(callee, ir.Attribute) and name.lstrip("_").startswith("from_") and _last(callee.value)[:1].isupper():
+    if (
+        isinstance(callee, ir.Attribute)
+        and name.lstrip("_").startswith("from_")
+        and last_name(callee.value)[:1].isupper()
+    ):
         return True
     return name[:1].isupper() and name not in _FACTORIES and name != "OrderedDict"
 
@@ -435,7 +439,7 @@ def _is_plain_copy(call: ir.Call, made: Made) -> bool:
     if isinstance(callee, ir.Subscript):
         return (dotted(callee.value) or "a").rpartition(".")[2].isupper()
     if isinstance(callee, ir.Attribute) and callee.attr in SAME_OBJECT and isinstance(callee.value, ir.Call):
-        name = _last(callee.value.callee)
+        name = last_name(callee.value.callee)
         return name[:1].isupper() and name not in _NO_LAYERS and _is_plain_call(callee.value)
     if isinstance(callee, ir.Attribute) and callee.attr in _NUMBERS:
         return True
@@ -463,7 +467,7 @@ def _is_plain_list(value: ir.Comprehension, made: Made) -> bool:
     names = {node.id for clause in value.clauses for node in walk((clause.iter,), False) if isinstance(node, ir.Name)}
     is_given = all(_is_plain(ir.Name(value.at, name), made) and not made.get(name) for name in names)
     return is_given and all(
-        _last(call.callee) in _PLAIN | _TEXTS | _NUMBERS | {"range", "items", "keys", "enumerate", "zip"}
+        last_name(call.callee) in _PLAIN | _TEXTS | _NUMBERS | {"range", "items", "keys", "enumerate", "zip"}
         for call in calls
     )
 
@@ -494,7 +498,7 @@ def _drops(function: ir.FunctionDef) -> bool:
 
 
 def _minds_no_mode(call: ir.Call, own: str) -> bool:
-    name, given = _last(call.callee), {arg.keyword for arg in call.args}
+    name, given = last_name(call.callee), {arg.keyword for arg in call.args}
     if name in _DROPS and isinstance(call.callee, ir.Attribute) and dotted(call.callee.value) == own:
         return False
     if name in _DROPS:
@@ -556,7 +560,9 @@ def _gets_functions(param: ir.Param, function: ir.FunctionDef, unit: ir.Unit) ->
 
 def _is_callable(annotation: ir.Expr) -> bool:
     return any(
-        _last(node) == "Callable" for node in walk((annotation,), False) if isinstance(node, (ir.Name, ir.Attribute))
+        last_name(node) == "Callable"
+        for node in walk((annotation,), False)
+        if isinstance(node, (ir.Name, ir.Attribute))
     )
 
 
@@ -593,7 +599,7 @@ def _copies(node: object) -> bool:
         return isinstance(node, ir.Attribute) and node.attr == "cuda"
     return node.callee.attr == "to" and not (
         len(node.args) == 1
-        and (node.args[0].keyword == "dtype" or (not node.args[0].star and _last(node.args[0].value) in _DTYPES))
+        and (node.args[0].keyword == "dtype" or (not node.args[0].star and last_name(node.args[0].value) in _DTYPES))
     )
 
 
