@@ -19,7 +19,7 @@ from analyzer.rules.base import DraftFix, Report, Rule
 from analyzer.rules.entered import is_volatile
 from analyzer.rules.siamese import pairs
 from analyzer.syntax import ir
-from analyzer.syntax.scope import dotted, of_type, target_names, walk
+from analyzer.syntax.scope import dotted, last_name, of_type, target_names, walk
 
 _DISTANCES = re.compile(r"pow|square|abs|norm|cosh|mse|l1|l2|huber|loss|crit|objective|error", re.IGNORECASE)
 """Calls that make small what they are given, whatever its sign."""
@@ -292,9 +292,7 @@ def _is_distance(part: object) -> bool:
     """``x ** 2``, ``x * x``, ``x @ x``, ``x.abs()``, ``F.smooth_l1_loss(x, y)``, ``self.criterion(x, y)``."""
     if isinstance(part, ir.Operation) and part.right is not None:
         return part.op == "**" or (part.op in {"*", "@"} and spelled(part.left) == spelled(part.right))
-    callee = part.callee if isinstance(part, ir.Call) else None
-    name = callee.attr if isinstance(callee, ir.Attribute) else callee.id if isinstance(callee, ir.Name) else ""
-    return bool(_DISTANCES.search(name))
+    return isinstance(part, ir.Call) and bool(_DISTANCES.search(last_name(part.callee)))
 
 
 def _is_detached_beside(program: Program, critic: Forward) -> bool:
