@@ -202,15 +202,11 @@ def _report_halved(program: Program, report: Report, known: Loading) -> frozense
         if known.is_evaluated(made) or _is_for_evaluation(program, made) or made.site in told:
             continue
         told.add(made.site)
-        keeps = program.objects[refs[0].obj].trace
-        report(
-            keeps.site,
+        _report_kept(
+            program, report, refs[0], made.trace,
             "Where there are several processes this sampler {does keep} the order of the data, which is shuffled where "
             "there is one. Pass it what `shuffle` of the loader depends on.",
-            because=[keeps, made.trace],
-            gaps=[Gap.CONVENTION],
-            severity=Severity.NOTE,  # the callers may want no order of their own
-        )
+        )  # fmt: skip
     return frozenset(told)
 
 
@@ -229,16 +225,18 @@ def _report_epoch_set(program: Program, report: Report, known: Loading) -> froze
         if (known.is_evaluated(made) and len(known.made) > 1) or _is_for_evaluation(program, made):
             continue  # one loader alone is what trains, and its batches may be drawn under `no_grad`
         told.add(made.site)
-        keeps = program.objects[refs[0].obj].trace
-        report(
-            keeps.site,
+        _report_kept(
+            program, report, refs[0], epoch,
             "This sampler is told the epoch, which is for shuffling, and {does keep} the order of the data in every "
             "one. Let it shuffle.",
-            because=[keeps, epoch],
-            gaps=[Gap.CONVENTION],
-            severity=Severity.NOTE,  # nothing seen trains on it
-        )
+        )  # fmt: skip
     return frozenset(told)
+
+
+def _report_kept(program: Program, report: Report, sampler: Ref, why: Trace, message: str) -> None:
+    """A sampler that keeps the order where that may be meant: its callers may want none, or nothing seen trains."""
+    keeps = program.objects[sampler.obj].trace
+    report(keeps.site, message, because=[keeps, why], gaps=[Gap.CONVENTION], severity=Severity.NOTE)
 
 
 def _is_off(known: Loading, refs: list[Ref]) -> bool:
