@@ -9,8 +9,9 @@ from analyzer.engine.trace import Gap, Site
 from analyzer.engine.values import ObjectId
 from analyzer.engine.words import words
 from analyzer.findings import Severity
+from analyzer.rules import waking
 from analyzer.rules.base import Report, Rule
-from analyzer.rules.modes import Asleep, Timeline, before_loop, chain, over_batches, shared, sleeping
+from analyzer.rules.modes import Asleep, Timeline, chain, over_batches, shared, sleeping
 from analyzer.syntax import ir
 from analyzer.syntax.scope import dotted, of_type, walk
 
@@ -47,6 +48,9 @@ class StuckEvalMode(Rule):
         with torch.no_grad():
             validate(model, val_loader)
     ```
+
+    An evaluation between two batches (``if step % 500 == 0: model.eval(); validate(…)``) has to be followed by
+    ``model.train()`` there: a call at the start of the epoch comes once, and the rest of the epoch is trained asleep.
 
     ## When it stays quiet
     When anything brings training mode back: a callee, a context manager, ``train(was_training)``, the framework; for
@@ -89,15 +93,13 @@ class StuckEvalMode(Rule):
             report(
                 case.switch.site,
                 f"`{program.sources.text(case.switch.site)}` is not undone before training goes on: from then on "
-                "dropout {is} off and batch norm frozen. Call `train()` at the start of each training epoch.",
+                f"dropout {{is}} off and batch norm frozen. {waking.advice(case.switch, case.forward)}",
                 because=chain(case.switch.trace, loop, case.forward.trace, case.step.trace),
                 gaps=case.gaps,
                 severity=Severity.NOTE
                 if any(_is_option(program, each, case) for each in again) or _is_far(case)
                 else None,
-                fix=before_loop(program, case.forward, over_batches(case.forward) or case.forward.loops, "train")
-                if case.forward.site.path == case.switch.site.path
-                else None,  # a fix is one of the file that it is shown in
+                fix=waking.fix(program, case.switch, case.forward),
             )
         _parts_left(timeline, report)
         if not report.drafts:
@@ -147,7 +149,7 @@ def _parts_left(timeline: Timeline, report: Report) -> None:
         report(
             switch.site,
             f"`{program.sources.text(switch.site)}` is not undone before training goes on: from then on this part of "
-            "the model {is} in evaluation mode. Call `train()` at the start of each training epoch.",
+            f"the model {{is}} in evaluation mode. {waking.advice(switch, trained)}",
             because=chain(switch.trace, epochs[0].trace, evaluated.trace, trained.trace, step.trace),
             gaps=[Gap.CONVENTION],
         )
@@ -176,11 +178,11 @@ def _left_to_callers(timeline: Timeline, report: Report) -> None:
                 switch.site,
                 f"`{program.sources.text(switch.site)}` is not undone by anything in this file: when "
                 f"`{program.entries[forward.calls[0]]}` is called again, dropout {{is}} off and batch norm frozen. "
-                "Call `train()` at the start of each training epoch.",
+                f"{waking.advice(switch, forward)}",
                 because=chain(switch.trace, nest[0].trace, forward.trace, step.trace),
                 gaps=[Gap.CONVENTION],
                 severity=Severity.WARNING,
-                fix=before_loop(program, forward, nest, "train") if forward.site.path == switch.site.path else None,
+                fix=waking.fix(program, switch, forward),
             )
             return
 

@@ -242,6 +242,27 @@ def branches_around(unit: ir.Unit, at: int) -> Iterator[tuple[ir.If, bool]]:
             yield owner, not (owner.orelse and owner.orelse[0].at <= at)
 
 
+def blocks_around(unit: ir.Unit, at: int) -> Iterator[tuple[ir.Block, int]]:
+    """The blocks that the statement of a number stands in, outermost first, each with the index of the statement of it
+    that the number is in."""
+    blocks: tuple[Any, ...] = (unit.body,)
+    while (inner := _last_before(blocks, at)) is not None:
+        if isinstance(inner, ir.Stmt):
+            block = next(block for block in _flat(blocks) if inner in block)
+            yield block, block.index(inner)
+        blocks = _BLOCKS[type(inner)](inner)
+
+
+def _flat(blocks: tuple[Any, ...]) -> Iterator[ir.Block]:
+    """The blocks among the parts of a statement or handler."""
+    for each in blocks:
+        if isinstance(each, tuple):
+            yield each
+            yield from _flat(tuple(part for part in each if isinstance(part, ir.Case)))
+        elif isinstance(each, ir.Case):
+            yield each.body
+
+
 def _last_before(blocks: tuple[Any, ...], at: int) -> Any:
     """Of the statements and handlers in some blocks the last one whose number is not behind `at`."""
     found, best = None, -1
