@@ -225,9 +225,12 @@ def _calls(
             yield Site(path, node.at)
 
 
-def is_right_before_order(program: Program, seed: Site, stream: str, *, of_any: bool = False) -> bool:
+def is_right_before_order(
+    program: Program, seed: Site, stream: str, *, of_any: bool = False, of_next: bool = False
+) -> bool:
     """Whether a number that is written down, or that a function is given beside what it orders, seeds a generator, and
-    a statement right after it draws an order. `of_any`: or draws anything, as made-up data is."""
+    a statement right after it draws an order. `of_any`: or draws anything, as made-up data is. `of_next`: any number,
+    and the very next statement."""
     unit = program.unit(seed.path)
     draws = {site.at for site in _calls(program, seed.path, "draw", stream, None)}
     for block in _blocks(unit.body) if unit is not None and draws else ():
@@ -236,10 +239,11 @@ def is_right_before_order(program: Program, seed: Site, stream: str, *, of_any: 
                 continue
             given = [arg.value for arg in node.value.args]
             is_written = all(_is_constant(unit, each) or _is_parameter(program, seed, each) for each in given)
-            after = walk(block[index + 1 : index + 1 + (_MORE_STATEMENTS if of_any else _FEW_STATEMENTS)], False)
+            count = 1 if of_next else _MORE_STATEMENTS if of_any else _FEW_STATEMENTS
+            after = walk(block[index + 1 : index + 1 + count], False)
             orders = (part for part in after if isinstance(part, ir.Call) and part.at in draws)
             named = (last_name(part.callee) for part in orders)
-            return is_written and any(of_any or name in _ORDERS for name in named)
+            return (is_written or of_next) and any(of_any or name in _ORDERS for name in named)
     return False
 
 

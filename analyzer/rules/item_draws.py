@@ -37,19 +37,27 @@ def _has_workers(program: Program) -> bool:
     return not any(by_default(program, event.site, "num_workers") == 0 for event in made)
 
 
+def is_of_dataset(program: Program, site: Site) -> bool:
+    """Whether a statement stands in a method of a class that gives items."""
+    methods = _methods_beside(program, program.function_around(site), site.path)
+    return any(method.name == "__getitem__" for method in methods)
+
+
 def is_for_item(program: Program, site: Site) -> bool:
     """Whether a draw is made for one item: in a dataset or a transform, or in a method that only its items call."""
     function = program.function_around(site)
     if function is None or function.name in _ITEM:
         return function is not None
-    unit = program.unit(site.path)
-    for node in unit.body if unit is not None else ():
-        methods = (
-            [each for each in node.body if isinstance(each, ir.FunctionDef)] if isinstance(node, ir.ClassDef) else []
-        )
-        if function in methods:
-            return _is_called_for_items(function.name, methods)
-    return False
+    return _is_called_for_items(function.name, _methods_beside(program, function, site.path))
+
+
+def _methods_beside(program: Program, function: ir.FunctionDef | None, path: str) -> list[ir.FunctionDef]:
+    """The methods of the class that a function is a method of; none if it is not."""
+    unit = program.unit(path)
+    for node in unit.body if unit is not None and function is not None else ():
+        if isinstance(node, ir.ClassDef) and function in node.body:
+            return [each for each in node.body if isinstance(each, ir.FunctionDef)]
+    return []
 
 
 def _is_called_for_items(name: str, methods: list[ir.FunctionDef]) -> bool:

@@ -18,7 +18,7 @@ from analyzer.engine.words import spelled, words
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
 from analyzer.rules.drawn_seeds import makes_seed
-from analyzer.rules.item_draws import is_for_item, without_workers
+from analyzer.rules.item_draws import is_for_item, is_of_dataset, without_workers
 from analyzer.rules.offered import is_one_of_several
 from analyzer.syntax import ir
 from analyzer.syntax.scope import dotted, last_name, nodes_around, walk
@@ -65,21 +65,22 @@ class PartialSeeding(Rule):
     ```
 
     ## When it stays quiet
-    When every generator that is drawn from is seeded somewhere in the program, in a helper or by a framework; when
-    a generator of one's own is used (``np.random.default_rng(0)``); when the generator that is not seeded is never
-    drawn from, or only after the training, for a picture (also to pick what it shows), for a seed, where a file keeps
-    what came out, or in the workers of a loader, where torch seeds NumPy and ``random``. A seed right before one
-    shuffle or split may be meant for that alone, where the steps of the training draw nothing from it: it is possible,
-    and a function that puts the state back seeds nothing.
+    When every generator that is drawn from is seeded somewhere in the program, in a helper or by a framework
+    (Sacred, Lightning's command line); when a generator of one's own is used (``np.random.default_rng(0)``); when
+    the generator that is not seeded is never drawn from, or only after the training, for a picture (also to pick
+    what it shows), for a seed, where a file keeps what came out, or in the workers of a loader, where torch seeds
+    NumPy and ``random``. A seed right before one shuffle or split may be meant for that alone, where the steps of
+    the training draw nothing from it: it is possible, and a function that puts the state back seeds nothing.
 
     It is a warning where the text shows the whole of it: what the file runs when it is started seeds, trains, and
-    draws. It is a note where one of the three was not seen to be reached from there (a program that trains nothing, a
-    function that only others call, a draw that no call leads to), where NumPy or ``random`` alone is seeded for data
-    that is drawn right there, where cells of a notebook, or the items of a dataset, make up data with what is not
-    seeded, where the seed itself is drawn anew in each run, where a name chooses what draws among several (a data set),
-    and where the run has drawn from the same generator before it; also where what is drawn picks from held-out data or
-    in a function that evaluates or logs, and where the seed stands in the set-up of a process group. Where nothing at
-    all is seeded, a training script gets a note, unless it trains several times to report how much the results vary.
+    draws. It is a note where one of the three was not seen to be reached from there (a program that trains nothing,
+    a function that only others call, a draw that no call leads to), where NumPy or ``random`` alone is seeded for
+    data that is drawn right there or for a dataset, where cells of a notebook, or the items of a dataset, make up
+    data with what is not seeded, where the seed itself is drawn anew in each run, where a name chooses what draws
+    among several (a data set), and where the run has drawn from the same generator before it; also where what is
+    drawn picks from held-out data or in a function that evaluates or logs, and where the seed stands in the set-up
+    of a process group. Where nothing at all is seeded, a training script gets a note, unless it trains several
+    times to report how much the results vary.
 
     ## Fix safety
     No automatic fix: where the seed belongs is the author's choice.
@@ -344,13 +345,20 @@ def _is_beside(program: Program, seeded: list[tuple[Site, str]]) -> bool:
 
 
 def _is_for_data(program: Program, seeded: list[tuple[Site, str]]) -> bool:
-    """Whether NumPy or `random` alone is seeded, in a cell of a notebook or in a function, with a number that is
-    written down, and data is drawn right after it: the data is meant to be the same, what learns from it may vary. Who
-    seeds both means the run."""
+    """Whether NumPy or `random` alone is seeded, and for the data: in a method of a dataset, or in a cell of a notebook
+    or a function, with a number that is written down, before data is drawn, or with any number where the very next
+    statement puts something into an order. The data is meant to be the same, what learns from it may vary. Who seeds
+    both means the run."""
     return len({stream for _, stream in seeded}) == 1 and all(
         stream in {"numpy", "python"}
-        and (site.path.endswith(".ipynb") or program.function_around(site) is not None)
-        and is_right_before_order(program, site, stream, of_any=True)
+        and (
+            is_of_dataset(program, site)
+            or is_right_before_order(program, site, stream, of_next=True)
+            or (
+                (site.path.endswith(".ipynb") or program.function_around(site) is not None)
+                and is_right_before_order(program, site, stream, of_any=True)
+            )
+        )
         for site, stream in seeded
     )
 
