@@ -20,6 +20,7 @@ from analyzer.syntax import ir
 from analyzer.syntax.scope import walk
 
 _ANYTHING = re.compile(rb"")
+_COMMENTED = re.compile(rb"^[ \t]*#.*", re.MULTILINE)
 _BY_NAME = re.compile(rb"getattr\([^()]*\)\s*\(|getattr\(self,\s*(?![\"'\s])")
 _WHY = {
     False: "nothing that is run or imported in this tree names it: it is not run as the project is",
@@ -91,12 +92,23 @@ def _is_named(program: Program, name: str, path: str, own: int) -> bool:
     """Whether a word stands in a file more often than `own` times, or may stand in another one. A file that has a
     definition of that name, and does not import this one, speaks of its own: people copy scripts."""
     project, word = program.project, re.escape(name.encode())
-    if len(re.findall(rb"\b%s\b" % word, project.read(path) or b"")) > own:
+    said = re.compile(rb"\b%s\b" % word)
+    if _count(said, project.read(path) or b"", own) > own:
         return True
     defined = re.compile(rb"^[ \t]*(?:async[ \t]+)?(?:def|class)[ \t]+%s\b" % word, re.MULTILINE)
     others = project.callers(name, path)
-    is_said = any(not defined.search(project.read(each) or b"") or project.imports(each, path) for each in others)
+    sources = ((each, project.read(each) or b"") for each in others)
+    is_said = any(
+        _count(said, source, 0) and (not defined.search(source) or project.imports(each, path))
+        for each, source in sources
+    )
     return is_said or not project.is_whole
+
+
+def _count(said: re.Pattern[bytes], source: bytes, own: int) -> int:
+    """How often a word stands in a file: what is commented out runs nothing."""
+    count = len(said.findall(source))
+    return len(said.findall(_COMMENTED.sub(b"", source))) if count > own else count
 
 
 def why_unreached(program: Program, site: Site) -> Trace | None:

@@ -13,7 +13,7 @@ from analyzer.engine.graphs import roots_of
 from analyzer.engine.machine import CONTAINERS, Args, Obj
 from analyzer.engine.state import FALSE, FRESH, GRAD_OFF, SCALED, State
 from analyzer.engine.trace import Gap, Site, start
-from analyzer.engine.typing import GivenModules, is_driver
+from analyzer.engine.typing import GivenModules, is_driver, steps_as_optimizer
 from analyzer.engine.values import (
     TRI,
     Const,
@@ -33,6 +33,8 @@ from analyzer.engine.values import (
     truth,
 )
 from analyzer.knowledge.schema import Row
+from analyzer.syntax import ir
+from analyzer.syntax.scope import node_at
 
 MAX_PARTS = 500
 MAX_HELD = 40  # containers among the arguments of one call
@@ -116,7 +118,8 @@ class Effects(Expressions):
 
     def step(self, ref: Ref, at: int, state: State, through_scaler: bool = False) -> None:
         obj = self.obj(ref)
-        trace = start(self.site(at), "the optimizer steps here", obj.trace.gap)
+        is_guess = obj.kind == "Stepper" and not obj.modules and not through_scaler and not self.is_named_optimizer(at)
+        trace = start(self.site(at), "the optimizer steps here", Gap.USE if is_guess else obj.trace.gap)
         modules = self.with_parts(obj.modules, state)
         weights.trained(self, modules, trace, state)
         scaled = TRI[state.flag(*SCALED)]
@@ -194,10 +197,20 @@ class Effects(Expressions):
         if method.name != "step" or args.positional or isinstance(method.receiver, (Ref, Tensor)):
             return
         if state.flag(*FRESH) is True:
-            trace = start(self.site(at), "the optimizer steps here", Gap.CONVENTION)
+            gap = Gap.CONVENTION if self.is_named_optimizer(at) else Gap.USE
+            trace = start(self.site(at), "the optimizer steps here", gap)
             self.emit(Step, at, trace, optimizer=None, modules=frozenset(), is_stale="maybe", born_in=())
             state.set(FRESH, FALSE)
             state.set(SCALED, FALSE)
+
+    def is_named_optimizer(self, at: int) -> bool:
+        """Whether what steps here is called an optimizer: a timer and a schedule step as well."""
+        unit = self.unit(self.frame.path)
+        return unit is not None and steps_as_optimizer(node_at(unit, at))
+
+    def unit(self, path: str) -> ir.Unit | None:
+        """The IR of a file; the program provides it."""
+        raise NotImplementedError
 
     # --- code we cannot see -----------------------------------------------------------------------------------
 

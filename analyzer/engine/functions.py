@@ -197,10 +197,6 @@ class Functions(Binding):
         via = frozenset(tag for case in cases if isinstance(case, (Tensor, Unknown)) for tag in case.via)
         self.emit(Escape, at, None, objects=objects, roots=roots, via=via, how="return")
 
-    def unit(self, path: str) -> ir.Unit | None:
-        """The IR of a file; the program provides it."""
-        raise NotImplementedError
-
     def entry(
         self, func: Func, this: Value | None, state: State, given: Sequence[str] = (), gives_loss: bool = False
     ) -> None:

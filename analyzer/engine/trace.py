@@ -30,6 +30,9 @@ class Gap(enum.Enum):
 
     CONVENTION = "convention"
     """Nearly everybody means this (`model` has `.eval()` called and is called itself: a module)."""
+    USE = "use"
+    """One use tells what something is, and other things are used so too (a timer steps as an optimizer does): what
+    rests on it is a note."""
     UNSEEN = "unseen"
     """Code we cannot see could change the answer."""
     __hash__ = object.__hash__  # of an enum it is that of the name, found by code in Python
@@ -78,12 +81,12 @@ def better(one: Trace, other: Trace) -> Trace:
 
 def _cost(trace: Trace) -> tuple[int, int, Site]:
     gaps = trace.gaps
-    weight = 2 * (Gap.UNSEEN in gaps) + (Gap.CONVENTION in gaps)
+    weight = 4 * (Gap.UNSEEN in gaps) + 2 * (Gap.USE in gaps) + (Gap.CONVENTION in gaps)
     return weight, trace.length, trace.site
 
 
 def confidence(gaps: Iterable[Gap]) -> Confidence:
-    """None: certain. A convention: likely. Unseen code that could change the answer: possible."""
+    """None: certain. A convention, or a use: likely. Unseen code that could change the answer: possible."""
     found = set(gaps)
     if Gap.UNSEEN in found:
         return Confidence.POSSIBLE

@@ -11,7 +11,7 @@ from analyzer.knowledge.words import pattern
 from analyzer.records import dataclass
 from analyzer.syntax import ir
 from analyzer.syntax.remembered import remembered
-from analyzer.syntax.scope import ASSIGNED, HANDED, dotted, walk
+from analyzer.syntax.scope import ASSIGNED, HANDED, dotted, last_name, walk
 
 RUNS_BACKWARD = frozenset(["backward", "backward(…)"])
 _DRIVES = {"backward", "backward(…)", "step", "step(…)", "eval", "train", "zero_grad", "manual_backward(…)"}
@@ -166,6 +166,17 @@ def _is_module(uses: frozenset[str]) -> bool:
 def is_called_optimizer(name: str) -> bool:
     """Whether the name of something that only steps tells that it is an optimizer, rather than a scheduler."""
     return pattern("optimizer").search(name.rpartition(".")[2]) is not None
+
+
+def steps_as_optimizer(call: object) -> bool:
+    """Whether what is called says that it is an optimizer that steps: ``self.optimizers["actor"].step()``."""
+    receiver = call.callee.value if isinstance(call, ir.Call) and isinstance(call.callee, ir.Attribute) else None
+    while isinstance(receiver, (ir.Subscript, ir.Call)):
+        index = receiver.index if isinstance(receiver, ir.Subscript) else None
+        if isinstance(index, ir.Constant) and is_called_optimizer(str(index.value)):
+            return True
+        receiver = receiver.value if isinstance(receiver, ir.Subscript) else receiver.callee
+    return receiver is not None and is_called_optimizer(last_name(receiver))
 
 
 def is_loss_by_use(uses: frozenset[str]) -> bool:

@@ -91,8 +91,9 @@ class Report:
         steps = tuple(distinct(because))
         if not steps:
             raise ValueError(f"{self.rule.code}: a finding needs evidence")
-        sure = confidence([*gaps, *(step.gap for step in steps if step.gap)])
-        if self.rule.is_note_when_likely and sure is not Confidence.CERTAIN:
+        found = [*gaps, *(step.gap for step in steps if step.gap)]
+        sure = confidence(found)
+        if Gap.USE in found or (self.rule.is_note_when_likely and sure is not Confidence.CERTAIN):
             severity = Severity.NOTE
         draft = Draft(
             rule=self.rule,

@@ -19,6 +19,7 @@ _SOON = 64
 """Batches after which a loop that looks at some of the data leaves off."""
 _ASKS = frozenset({"input", "raw_input", "cv2.waitKey", "cv2.imshow"})
 """What a loop calls that runs for somebody who sits before it."""
+_FIGURES = frozenset({"plt.show", "pyplot.show", "matplotlib.pyplot.show"})
 _LINEAR = frozenset({"torch.nn.Linear", "torch.nn.LazyLinear"})
 
 
@@ -98,13 +99,30 @@ def is_on_call(program: Program, forward: Forward, nest: tuple[Loop, ...]) -> bo
     """Whether somebody types what goes in (``while True: text = input()``), or watches each frame that comes out; or it
     is one item after the other of a list that is no data, or of one batch: ``images = next(iter(loader))``."""
     loop = words(program).node(nest[-1].site)
-    parts = tuple(walk(loop.body, False)) if isinstance(loop, (ir.For, ir.While)) else ()
-    if any(isinstance(part, ir.Call) and dotted(part.callee) in _ASKS for part in parts):
+    body = loop.body if isinstance(loop, (ir.For, ir.While)) else ()
+    if any(isinstance(part, ir.Call) and dotted(part.callee) in _ASKS for part in walk(body, False)):
+        return True
+    if _shows(program, body, nest[-1].site):
         return True
     if nest[-1].kind == "range" and nest[-1].runs_over == "container" and not forward.on_batch:
         return True
     over = loop.iter if isinstance(loop, ir.For) else None
     return over is not None and bool(_taken_once(program, nest[-1].site) & set(_named(over)))
+
+
+def _shows(program: Program, body: ir.Block, site: Site) -> bool:
+    """Whether a loop waits in every round until somebody has closed a figure, itself or in a function of its file."""
+    unit = program.unit(site.path)
+    made = {node.name: node for node in (unit.body if unit is not None else ()) if isinstance(node, ir.FunctionDef)}
+    names = set(_always_called(body))
+    inside = {name for called in names & set(made) for name in _always_called(made[called].body)}
+    return bool((names | inside) & _FIGURES)
+
+
+def _always_called(body: ir.Block) -> Iterator[str]:
+    """What statements call under no condition."""
+    parts = walk(tuple(node for node in body if not isinstance(node, ir.If)), False)
+    return (dotted(part.callee) or "" for part in parts if isinstance(part, ir.Call))
 
 
 def _taken_once(program: Program, site: Site) -> set[str]:

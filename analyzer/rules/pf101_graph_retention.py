@@ -75,8 +75,9 @@ class GraphRetention(Rule):
     Where a convention bridges a gap (an argument gives batches, a criterion is one) it is a warning. It is a note where
     the loop is over neither data nor training, where what is kept comes out of code that was not read or goes into an
     ``AverageMeter`` that was not, where a sum of freed graphs begins anew at every log (every n-th step) or with each
-    call of a function that goes over the steps of a batch and whose callers were not seen, for freed graphs in a
-    notebook, and in a function that nothing in a tree of several files names.
+    call of a function that goes over the steps of a batch and whose callers were not seen, where it adds up the
+    backward passes of one step of the optimizer, for freed graphs in a notebook, and in a function that nothing in a
+    tree of several files names (a line that is commented out names nothing).
 
     ## Fix safety
     ``.detach()`` is safe where what is kept is surely a tensor and no code that can be seen or not asks for its
@@ -237,7 +238,9 @@ def _severity(
     if freed:
         is_of_network = bool(passes) or any(event.site in store.calls for event in program.of(Forward))
         is_vague = (gaps and not is_of_network) or is_set_back(program, store) or store.site.path.endswith(".ipynb")
-        return Severity.NOTE if is_vague or _ends_with_call(program, store, loops) else Severity.WARNING
+        is_brief = _ends_with_call(program, store, loops) or _is_of_one_step(program, store, loops)
+        is_dead = is_never_named(program, store.calls)
+        return Severity.NOTE if is_vague or is_brief or is_dead else Severity.WARNING
     is_over_data = any(event.on_batch or any(loop.kind == "data" for loop in event.loops) for event in passes)
     is_long = is_over_all or any(program.within(Step, loops))
     if not is_long or is_never_named(program, store.calls):
@@ -259,6 +262,14 @@ def _ends_with_call(program: Program, store: Store, loops: tuple[Loop, ...]) -> 
         and any(isinstance(part, ir.Attribute) and part.attr in _SIZES for part in walk((each,), False))
         for each in over
     )
+
+
+def _is_of_one_step(program: Program, store: Store, loops: tuple[Loop, ...]) -> bool:
+    """Whether what is kept begins anew with each step of the optimizer, and adds up the few backward passes before it:
+    ``for _ in range(accumulate): …; loss.backward(); total += loss``."""
+    around = store.loops[: len(store.loops) - len(loops)]
+    is_counted = all(loop.kind in {"range", "while"} for loop in loops)
+    return is_counted and any(program.within(Step, around)) and not any(program.within(Step, store.loops))
 
 
 def _gives_batches(program: Program, loop: Loop) -> bool:

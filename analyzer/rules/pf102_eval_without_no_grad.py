@@ -75,16 +75,16 @@ class EvalWithoutNoGrad(Rule):
     ## When it stays quiet
     Under ``no_grad`` or ``inference_mode`` in any form (decorator, context, bare statement, of the project's own, in
     the caller; also in a context or decorator that was not read and is called like one that switches gradients), when
-    the parameters are frozen, when random numbers go through (a shape, a timing), of a layer that
-    is made for each batch again (a filter), and when a backward pass uses the graph or may use it: adversarial
-    examples, saliency, fine-tuning with frozen statistics, losses that are returned or handed to code that was not
-    read. One pass in no loop (a prediction for one input) is a note: its graph lives as long as its result. So is a
-    loop in a function that nothing in a tree of several files names, one in which an agent acts (``state, reward,
+    the parameters are frozen or were made integers (quantized), when random numbers go through (a shape, a timing), of
+    a layer that is made for each batch again (a filter), and when a backward pass uses the graph or may use it:
+    adversarial examples, saliency, fine-tuning with frozen statistics, losses that are returned or handed to code that
+    was not read. One pass in no loop (a prediction for one input) is a note: its graph lives as long as its result. So
+    is a loop in a function that nothing in a tree of several files names, one in which an agent acts (``state, reward,
     done, _ = env.step(action)``), one that detaches the output where it is made, one that counts to a handful of
-    samples or leaves off after a handful of batches, one over the items of one batch or of a list that is no data,
-    one that asks somebody for its input or shows it frame by frame, one of a single linear layer in a larger tree (a
-    probe on features), one in a notebook, whose cells are run by hand and looked at, and one of a model that a
-    configuration names, where a network of the tree computes gradients itself.
+    samples or leaves off after a handful of batches, one over the items of one batch or of a list that is no data, one
+    that asks somebody for its input or shows it frame by frame (a figure that waits until it is closed, too), one of a
+    single linear layer in a larger tree (a probe on features), one in a notebook, whose cells are run by hand and
+    looked at, and one of a model that a configuration names, where a network of the tree computes gradients itself.
 
     ## Fix safety
     ``@torch.no_grad()`` above the function that evaluates, where nothing in it trains and the file imports torch. It is

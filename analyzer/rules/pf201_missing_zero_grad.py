@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
-
 from analyzer.engine.events import Backward, Clear, Escape, Forward, Loop, Step
 from analyzer.engine.optim_events import OptimizerMade, ScalerStep
 from analyzer.engine.program import Program, functions, nest_key
 from analyzer.engine.trace import Gap, Site
-from analyzer.engine.typing import is_called_optimizer
+from analyzer.engine.typing import steps_as_optimizer
 from analyzer.engine.words import words
 from analyzer.findings import Severity
 from analyzer.fixes.edits import InsertStatement
@@ -63,8 +61,9 @@ class MissingZeroGrad(Rule):
     ## When it stays quiet
     When anything in the loop clears the gradients: ``zero_grad`` of the optimizer or of a module, here, in a callee or
     in the closure given to ``step``, ``p.grad = None``; when optimizer and parameters are made anew in every
-    iteration; when a framework does it. A note where a counted loop makes up its inputs and the loss is the bare sum or
-    mean of the output: it tries how something runs.
+    iteration; when a framework does it; when the network that the loss trains is reset and the optimizer holds another.
+    A note where a counted loop makes up its inputs and the loss is the bare sum or mean of the output (it tries how
+    something runs), and where nothing but its ``step()`` says that something is an optimizer: a timer steps too.
 
     ## Fix safety
     Unsafe: the step that follows applies other gradients, which is the point.
@@ -92,6 +91,8 @@ class MissingZeroGrad(Rule):
             is_always = not extra_guards(step, backward)
             clears = [clear for clear in clears if not (is_always and is_reached_once(program, clear, nest[-1]))]
             if any(not _is_of_other(program, clear, step, nest) for clear in clears):
+                continue
+            if _is_of_others(program, step, backward, nest):
                 continue
             if _is_typed_by_use(program, step) and nest[-1].site in seen:
                 continue  # the same step, seen without its callers
@@ -129,6 +130,18 @@ def _is_of_other(program: Program, clear: Clear, step: Step, nest: tuple[Loop, .
     others = [other for other in program.within(Step, nest) if other.optimizer == clear.optimizer]
     mine, backwards = _last_before(step, program, nest), [_last_before(other, program, nest) for other in others]
     return are_given and bool(others) and mine is not None and all(each not in (None, mine) for each in backwards)
+
+
+def _is_of_others(program: Program, step: Step, backward: Backward, nest: tuple[Loop, ...]) -> bool:
+    """Whether the gradients that are computed are those of another network than the optimizer holds, and are reset (a
+    network that the backward pass goes through, or one that no step of the loop updates): no sum grows, and it is the
+    optimizer that is wrong."""
+    if not step.modules or backward.roots & program.roots_through(step.modules):
+        return False
+    through = {run.module for run in program.of(Forward) if run.root in backward.roots}
+    stepped = frozenset(module for other in program.within(Step, nest) for module in other.modules)
+    cleared = (clear.modules for clear in program.within(Clear, nest))
+    return any(modules & through or (modules and not modules & stepped) for modules in cleared)
 
 
 def _last_before(step: Step, program: Program, nest: tuple[Loop, ...]) -> int | None:
@@ -212,9 +225,7 @@ def _may_be_reset(program: Program, step: Step, nest: tuple[Loop, ...]) -> bool:
     environment), or code that was not read is called in the loop by a name that may mean that it resets gradients."""
     if any(each.site == step.site for each in program.of(ScalerStep)):
         return False
-    callee = program.sources.callee(step.site)
-    said = callee[1].removesuffix(".step").rpartition(".")[2] if callee is not None else ""
-    if not any(map(is_called_optimizer, re.findall(r"\w+", said))):  # ``state["optimizer"]``
+    if not steps_as_optimizer(words(program).node(step.site)):
         return True
     sites = (event.site for event in program.within(Escape, nest) if event.site != step.site)
     callees = (program.sources.callee(site) for site in sites)
