@@ -266,10 +266,12 @@ class Place:
 class ForwardPass:
     """What a forward pass of one sample keeps for backward, in numbers (not bytes).
 
-    `shape` is the sample's; `kind` is ``image``, ``tokens``, ``features``, ``sequence`` or ``volume``. `kept`: where
-    everything has one precision. `half` and `full`: under autocast, those kept in 16 and in 32 bits. `operands`: inputs
-    of matmuls and convolutions with a trained weight. `indices`: int64 numbers. `masks`: bytes. `widest`: the largest
-    tensor. `outputs`: what it returns. `recomputed`: the largest checkpointed part, which backward computes again.
+    `shape` is the sample's; `kind` is ``image`` (channels, height, width), ``volume`` (channels, depth, height, width),
+    ``tokens`` (length), ``sequence`` (length, features), ``signal`` (channels, length), ``features`` or ``latent``.
+    `kept`: where everything has one precision. `half` and `full`: under autocast, those kept in 16 and in 32 bits.
+    `operands`: inputs of matmuls and convolutions with a trained weight. `indices`: int64 numbers. `masks`: bytes.
+    `widest`: the largest tensor. `outputs`: what it returns. `recomputed`: the largest checkpointed part, which
+    backward computes again.
     """
 
     kind: str
@@ -314,12 +316,14 @@ def networks(
     *,
     image: tuple[int, int] | None = None,
     length: int | None = None,
+    frames: int | None = None,
 ) -> tuple[Network, ...]:
     """The networks defined in the tree whose parameters ``python entry ARGV…`` gives to an optimizer.
 
     Their constructors and forward passes are followed as shapes; nothing is imported or executed. `image` (height and
-    width in pixels) and `length` (tokens) are what is known of the input; without them usual sizes are tried.
+    width in pixels), `length` (of a sequence) and `frames` are what is known of the input; without them usual sizes are
+    tried.
     """
-    from analyzer.networks import ask  # as in `analyze`
+    from analyzer.networks import ask, survey  # as in `analyze`
 
-    return ask.networks(files, entry, argv, image, length)
+    return ask.networks(files, entry, argv, survey.Wanted(image, length, frames))

@@ -77,15 +77,17 @@ def launches(
     command: str | None = None,
     targets: Mapping[str, str] | None = None,
     named: Collection[str] = (),
+    said: RunConfig | None = None,
 ) -> Found:
     """The launch configs of `paths` (default: every one in the tree), or those of one command line, estimated.
-    Of those that a person `named` one by one, a file without a launch is skipped with the reason.
+    Of those that a person `named` one by one, a file without a launch is skipped with the reason. `said` are options
+    over what the files say: a network of the repository is run on inputs of their size.
 
     Raises `InputError` for a `command` that is none. A file that cannot be read is named in ``skipped``.
     """
     from estimator.launches import find
 
-    return find(files, paths, command, targets, named)
+    return find(files, paths, command, targets, named, said or RunConfig())
 
 
 def submissions(files: Files, words: Sequence[str], targets: Mapping[str, str], shell: Shell) -> Submissions:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -289,10 +290,12 @@ def _unknowns(run: RunConfig, model: ModelChoice, computed: Computed | None) -> 
         open_choices = ["seq_len" if name == "target_len" else name for name in open_choices]
     if found and found["facts"].typical.image_net is not None:  # its id is known, and of whom it is
         open_choices = [_PARTS if name == "facts" else name for name in open_choices]
-    if found and found["facts"].typical.local is not None:
-        open_choices = ["input size" if name == "facts" else name for name in open_choices]
+    if found and "facts" in open_choices and found["facts"].typical.local is not None:
+        open_choices.remove("facts")
+        open_choices += _inputs_of(found["facts"].probable)
     spans = {name: span for name in open_choices if (span := _span(found, name))}
-    reasons |= {name: f"{reasons[name]}, so {span}" for name, span in spans.items() if name in reasons}
+    said = {WORD_OF.get(name, name): span for name, span in spans.items()}
+    reasons |= {name: f"{reasons[name]}, so {span}" for name, span in said.items() if name in reasons}
     lines = [
         READABLE.get(name, name) + (f": {spans[name]}" if name in spans else "")
         for name in open_choices
@@ -306,11 +309,22 @@ def _unknowns(run: RunConfig, model: ModelChoice, computed: Computed | None) -> 
 
 
 _PARTS = "whether all of the network is trained"
+_NETWORKS = "which of the networks are trained"
+
+
+def _inputs_of(readings: Sequence[ModelFacts]) -> list[str]:
+    """What differs between readings of the repository's networks: how large what they read is, or which they are."""
+    passes = [facts.local for facts in readings if facts.local is not None]
+    images, lengths = ({size for one in passes if (size := getattr(one, name))} for name in ("image", "length"))
+    found = (["image"] if len(images) > 1 else []) + (["seq_len"] if len(lengths) > 1 else [])
+    return found or [_NETWORKS]
 
 
 def _span(found: Choices, name: str) -> str:
     """What the interval takes a number for that has no upper end: more of it is not in the interval."""
     facts: ModelFacts = found["facts"].typical
+    if facts.local is not None and name in ("image", "seq_len"):
+        return _span_of_sizes(found["facts"].probable, {"seq_len": "length"}.get(name, name))
     is_text = facts.kind in ("decoder", "encoder", "encdec") and facts.local is None
     units = {"micro_batch": "samples", "seq_len": "tokens" if is_text else "", "target_len": "tokens"}.get(name, "")
     sizes = sorted(found[name].probable) if units else []
@@ -319,6 +333,13 @@ def _span(found: Choices, name: str) -> str:
     if sizes[0] == sizes[-1]:
         return f"the interval is for {sizes[0]:,} {units if sizes[0] != 1 else units.removesuffix('s')}"
     return f"the interval is for {sizes[0]:,} to {sizes[-1]:,} {units}"
+
+
+def _span_of_sizes(readings: Sequence[ModelFacts], name: str) -> str:
+    """From the smallest to the largest input that the interval is for."""
+    passes = [facts.local for facts in readings if facts.local is not None and getattr(facts.local, name)]
+    ordered = sorted(passes, key=lambda one: one.size)
+    return f"the interval is for {ordered[0].size_text} to {ordered[-1].size_text}"
 
 
 def _matters(found: Choices, name: str) -> bool:

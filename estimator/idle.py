@@ -48,6 +48,18 @@ class _Case:
     def kind(self) -> str:
         return self.setup.facts.kind
 
+    @property
+    def reads(self) -> str:
+        """What a network of the repository reads; empty where it is none, or reads several things."""
+        net = self.says("network")
+        if self.setup.facts.local is None or net is None:
+            return ""
+        passes = net.every_pass
+        has_images, has_lengths = any(one.image for one in passes), any(one.length for one in passes)
+        if has_images or has_lengths:
+            return "" if has_images and has_lengths else "images" if has_images else "a sequence"
+        return "features"
+
 
 _Rule = tuple[tuple[str, ...], Callable[[_Case], bool], str]
 
@@ -65,6 +77,9 @@ _RULES: tuple[_Rule, ...] = (
      0 < (case.says("max_context") or 0) <= case.says("seq_len"), "it leaves no room for an answer in the context"),
     (("packing", "max_context", "loss_impl", "kv_cache_dtype"), lambda case: case.kind in ("image", "vit", "dit"),
      "the model reads no text"),
+    (("image_size",), lambda case: case.reads == "a sequence", "the network reads a sequence (--seq-len)"),
+    (("seq_len",), lambda case: case.reads == "images", "the network reads images (--image-size)"),
+    (("image_size", "seq_len"), lambda case: case.reads == "features", "what the network reads has one size"),
     (("seq_len",), lambda case: case.kind == "vit", "the model reads an image (--image-size)"),
     (("seq_len",), lambda case: case.setup.facts.pixel_net is not None,
      "the model reads latent pixels (--image-size, --frames)"),

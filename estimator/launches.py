@@ -20,6 +20,7 @@ from estimator.report import Estimate
 from estimator.resolve.hydra_apps import with_hydra
 from estimator.resolve.precedence import resolve
 from estimator.resolve.recipes import enriched
+from estimator.resolve.script import NOTHING_SAID
 from estimator.runconfig import NOT_GIVEN, RunConfig
 from estimator.sourced import Sourced, Unknown
 from estimator.submission import Shell, from_words, split
@@ -189,10 +190,12 @@ def typed(
     return tuple(_whole(files, config, labels or {}) for config in from_words(files, words, labels, shell))
 
 
-def resolved(files: Files, config: LaunchConfig, notes: list[Skipped]) -> tuple[Launch, ...]:
+def resolved(
+    files: Files, config: LaunchConfig, notes: list[Skipped], said: RunConfig = NOTHING_SAID
+) -> tuple[Launch, ...]:
     """The launches that one command means, each estimated. What breaks becomes a note."""
     try:
-        return tuple(_estimated(config, run) for run in resolve(files, config))
+        return tuple(_estimated(config, run) for run in resolve(files, config, said))
     except PreflightError as error:
         notes.append(Skipped(config.path, f"line {config.line}: {error}"))
     except Exception as error:  # noqa: BLE001  boundary: one launch must not hide the others, and the note is shown
@@ -214,16 +217,18 @@ def find(
     command: str | None = None,
     labels: Mapping[str, str] | None = None,
     named: Collection[str] = (),
+    said: RunConfig = NOTHING_SAID,
 ) -> Found:
     """The launches of `paths` (default: every launch file of the tree), or of one command line a person would type.
 
-    Of the paths that a person `named` one by one, those without a launch are skipped with the reason."""
+    Of the paths that a person `named` one by one, those without a launch are skipped with the reason. `said` as
+    `estimator.resolve.script.run_configs` has it."""
     notes: list[Skipped] = []
     if command is not None:
         configs = typed(files, split(command), labels)
         if not configs:
             raise InputError(f"no training command in {command[:80]!r}")
-        found = [launch for config in configs for launch in resolved(files, config, notes)]
+        found = [launch for config in configs for launch in resolved(files, config, notes, said)]
         return Found(launches=tuple(distinct(found)), skipped=tuple(notes))
     found = []
     names = list(paths) if paths is not None else candidates(files)
@@ -236,7 +241,7 @@ def find(
             break
         before = len(found) + len(notes)
         for config in read(files, path, labels, notes):
-            found += resolved(files, config, notes)
+            found += resolved(files, config, notes, said)
         if path in named and len(found) + len(notes) == before:
             notes.append(nothing_in(files, path))
     notes += too_large(files, [path for path in names if path not in named])

@@ -16,7 +16,7 @@ from estimator.runconfig import RunConfig
 from estimator.sourced import Origin
 from estimator.vocabulary import WORDS, Word, options, word_for_field
 
-_OTHER_NAMES = {"image size": "image_size", "input size": "image_size", "target GPU": "gpu"}
+_OTHER_NAMES = {"image size": "image_size", "target GPU": "gpu"}
 
 
 class _Parser(argparse.ArgumentParser):

@@ -33,8 +33,7 @@ def networks(
     files: Files,
     entry: str,
     argv: Sequence[tuple[str, Origin]],
-    image: tuple[int, int] | None,
-    length: int | None,
+    wanted: Wanted,
 ) -> tuple[Network, ...]:
     """See `analyzer.api.networks`."""
     with quiet_collector():
@@ -48,7 +47,7 @@ def networks(
             if not any(program.of(OptimizerMade)):
                 program.run_rest(entry, state)
             bridge = Bridge(program, Machine(sources), state)
-            found = [bridge.survey(obj, Wanted(image, length)) for obj in trained(program)[:MAX_NETWORKS]]
+            found = [bridge.survey(obj, wanted) for obj in trained(program)[:MAX_NETWORKS]]
             return tuple(_said(each, sources, tree) for each in found)
 
         return seen_again(ask)

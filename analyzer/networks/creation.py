@@ -43,7 +43,10 @@ def arange(tape: Tape, *ends: object, **keywords: object) -> Tensor:
     is_float = any(isinstance(each, float) for each in given) or "float" in str(
         getattr(keywords.get("dtype"), "name", "")
     )
-    return Tensor((count,), "float" if is_float else "int", is_full=True)
+    if is_float or not count:
+        return Tensor((count,), "float" if is_float else "int", is_full=True)
+    most = int(max(start, start + (count - 1) * step))
+    return Tensor((count,), "int", is_full=True, most=most)
 
 
 @operation("linspace", "logspace")

@@ -108,6 +108,8 @@ def embedding(tape: Tape, indices: object, weight: object, *_: object, **__: obj
     ids, w = tensor(indices), tensor(weight)
     if ids.dtype == "float":
         raise Stuck("an embedding of numbers that are no indices")
+    if ids.most is not None and ids.most >= w.shape[0]:
+        raise Stuck(f"position {ids.most} of a table of {w.shape[0]}")
     made = tape.result((*ids.shape, w.shape[1]), [w], is_full=True)
     if made.is_grad:
         tape.keep(ids)

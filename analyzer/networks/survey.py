@@ -6,7 +6,7 @@ An input is not in the constructor: it is tried. The first layer with weights sa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -25,6 +25,8 @@ SIDES = (224, 32, 128, 512, 1024)
 OTHER_SIDES = (28, 64, 96, 256, 299, 384, 48, 40, 84, 112, 160, 227, 572, 300, 448, 640)
 LENGTHS = (1024, 128, 512, 256, 4096, 64)
 OTHER_LENGTHS = (2048, 100, 50, 32, 16, 8, 200, 197)
+CLIP = 16  # frames
+_SHOWN = 6
 MAX_TRIES = 80
 MAX_OUTPUTS = 4096
 STEPS_PER_TRY = 300_000
@@ -48,10 +50,16 @@ class Survey:
 
 @dataclass(slots=True)
 class Wanted:
-    """What is known of the input: pixels of a side, tokens of a sequence."""
+    """What is known of the input: height and width in pixels, frames, and how long a sequence is."""
 
     image: tuple[int, int] | None = None
     length: int | None = None
+    frames: int | None = None
+
+    @property
+    def is_anything(self) -> bool:
+        """Whether a size is known."""
+        return self.image is not None or self.length is not None
 
 
 def surveyed(machine: Machine, made: Instance, wanted: Wanted) -> Survey:
@@ -64,6 +72,8 @@ def surveyed(machine: Machine, made: Instance, wanted: Wanted) -> Survey:
     ]  # fmt: skip
     hidden = [gap for each in modules for gap in each.gaps]
     passes, stuck = _passes(machine, made, wanted)
+    if wanted.is_anything and not passes and stuck is not None:
+        stuck = _unfit(wanted, stuck, _passes(machine, made, Wanted())[0])
     if hidden and not gaps:
         gaps = [Gap(hidden[0].reason, made.cls.home.path, made.cls.node.at)]
     problem = Gap(stuck.reason, *(stuck.place or ("", 0))) if not passes and stuck is not None else None
@@ -97,7 +107,7 @@ def _passes(machine: Machine, made: Instance, wanted: Wanted) -> tuple[list[Forw
             continue
         if tries * len(others) >= MAX_TRIES:
             break
-        made_pass = _tried(machine, made, given, others)
+        made_pass = _tried(machine, made, *given, others)
         if isinstance(made_pass, Stuck):
             problem = problem or made_pass
         elif isinstance(made_pass, ForwardPass):
@@ -105,6 +115,16 @@ def _passes(machine: Machine, made: Instance, wanted: Wanted) -> tuple[list[Forw
         else:
             return found, Stuck("its forward pass takes too many steps to follow")
     return found, problem
+
+
+def _unfit(wanted: Wanted, stuck: Stuck, usual: Sequence[ForwardPass]) -> Stuck:
+    """That no input of the size that is asked for fits, why, and which do."""
+    asked = f"an image of {wanted.image[0]}x{wanted.image[1]}" if wanted.image else f"a length of {wanted.length}"
+    names = ["x".join(map(str, each.shape)) for each in sorted(usual, key=lambda each: each.shape)[:_SHOWN]]
+    fitting = f"; of usual sizes {', '.join(names)} {'fits' if len(names) == 1 else 'fit'}" if names else ""
+    made = Stuck(f"{asked} does not fit it: {stuck.reason}{fitting}")
+    made.place = stuck.place
+    return made
 
 
 def _forward(machine: Machine, made: Instance) -> object:
@@ -119,7 +139,7 @@ def _forward(machine: Machine, made: Instance) -> object:
 
 
 def _tried(
-    machine: Machine, made: Instance, given: Tensor, others: Sequence[Sequence[str]]
+    machine: Machine, made: Instance, kind: str, given: Tensor, others: Sequence[Sequence[str]]
 ) -> ForwardPass | Stuck | None:
     """One input, with each of what the other parameters may be; None where it takes too long."""
     problem: Stuck | None = None
@@ -132,7 +152,7 @@ def _tried(
             result = machine.call(machine.get(made, "forward"), [first, *_made(rest, given)], {}, Frame(made.cls.home))
             if isinstance(result, Missing):
                 raise Stuck(result.reason)
-            return _pass(given, machine.tape, result)
+            return _pass(kind, given, machine.tape, result)
         except Stuck as stuck:
             if problem is None or machine.steps < furthest:  # what the pass that got furthest met is what is missing
                 problem, furthest = stuck, machine.steps
@@ -141,13 +161,12 @@ def _tried(
     return problem
 
 
-def _pass(given: Tensor, tape: Tape, result: object) -> ForwardPass:
+def _pass(kind: str, given: Tensor, tape: Tape, result: object) -> ForwardPass:
     outputs = [each for each in _tensors(result) if each.dtype == "float" and each.shape and each.shape[0] == BATCH]
 
     def share(count: int) -> int:
         return -(-count // BATCH)
 
-    kind = _KINDS["int" if given.dtype == "int" else len(given.shape)]
     return ForwardPass(
         kind, given.shape[1:], share(tape.kept), share(tape.half), share(tape.full), share(tape.operands),
         share(tape.indices), share(tape.masks), share(tape.widest), share(sum(each.elements for each in outputs)),
@@ -197,50 +216,68 @@ def _first_layer(made: Instance) -> tuple[str, int]:
     return ("image" if len(own.shape) == 4 else "features"), own.shape[1]
 
 
-_MAPS = {3: "sequence", 4: "image", 5: "volume"}
+_MAPS = {3: "signal", 4: "image", 5: "volume"}
 """What a convolution reads, by the dimensions of its weight."""
-_KINDS: dict[object, str] = {"int": "tokens", 2: "features", 3: "sequence", 4: "image", 5: "volume"}
-"""What an input is, by its numbers and dimensions."""
+_Input = tuple[str, Tensor]
+"""What kind of input it is (`analyzer.api.ForwardPass`), and a batch of it."""
 
 
-def _inputs(kind: str, channels: int, wanted: Wanted) -> Iterator[Tensor | None]:
-    """What may be put in, the likeliest first; None before what is tried only where nothing of that fits."""
+def _inputs(kind: str, channels: int, wanted: Wanted) -> Iterator[_Input | None]:
+    """What may be put in, the likeliest first; None before what is tried only where nothing of that fits. A size that
+    is known goes before inputs that have none: a layer of features takes them position by position."""
     if kind == "image":
         yield from _images((channels,), wanted)
     elif kind == "latent":  # noise, which a generator makes an image of
         for shape in ((1, 1), (4, 4), ()):
-            yield Tensor((BATCH, channels, *shape))
+            yield kind, Tensor((BATCH, channels, *shape))
             yield None
     elif kind == "volume":
-        for side in (64, 128, 32):
-            yield Tensor((BATCH, channels, side, side, side))
-        yield None
-        yield Tensor((BATCH, channels, 16, 112, 112))
+        yield from _volumes(channels, wanted)
     elif kind == "tokens":
         for length in _lengths(wanted):
-            yield length if length is None else Tensor((BATCH, length), "int")
-    elif kind == "sequence":
-        yield from _sequences(wanted, lambda length: (channels, length))
+            yield (kind, Tensor((BATCH, length), "int")) if length else None
+    elif kind == "signal":
+        yield from _sequences(kind, channels, wanted)
         yield None
-        yield from _sequences(wanted, lambda length: (length, channels))
+        yield from _sequences("sequence", channels, wanted)
     else:
-        yield Tensor((BATCH, channels))
-        yield None
-        yield from _sequences(wanted, lambda length: (length, channels))
-        yield None
+        yield from _features(channels, wanted)
+
+
+def _features(channels: int, wanted: Wanted) -> Iterator[_Input | None]:
+    if wanted.image:
         yield from _images((3, 1), wanted)
+    if wanted.length:
+        yield from _sequences("sequence", channels, wanted)
+        yield None
+    yield "features", Tensor((BATCH, channels))
+    yield None
+    yield from _sequences("sequence", channels, wanted)
+    yield None
+    yield from _images((3, 1), wanted)
 
 
-def _sequences(wanted: Wanted, shape: Callable[[int], tuple[int, ...]]) -> Iterator[Tensor | None]:
+def _sequences(kind: str, channels: int, wanted: Wanted) -> Iterator[_Input | None]:
     for length in _lengths(wanted):
-        yield length if length is None else Tensor((BATCH, *shape(length)))
+        shape = (channels, length or 0) if kind == "signal" else (length or 0, channels)
+        yield (kind, Tensor((BATCH, *shape))) if length else None
 
 
-def _images(channels: Sequence[int], wanted: Wanted) -> Iterator[Tensor | None]:
+def _volumes(channels: int, wanted: Wanted) -> Iterator[_Input | None]:
+    """A scan is as deep as it is wide, a clip has its frames."""
+    height, width = wanted.image or (112, 112)
+    if wanted.frames is None:
+        for side in ((height,) if height == width else ()) if wanted.image else (64, 128, 32):
+            yield "volume", Tensor((BATCH, channels, side, side, side))
+        yield None
+    yield "volume", Tensor((BATCH, channels, wanted.frames or CLIP, height, width))
+
+
+def _images(channels: Sequence[int], wanted: Wanted) -> Iterator[_Input | None]:
     for count in channels:
         for sides in ((wanted.image[0],) if wanted.image else SIDES, () if wanted.image else OTHER_SIDES):
             for side in sides:
-                yield Tensor((BATCH, count, side, wanted.image[1] if wanted.image else side))
+                yield "image", Tensor((BATCH, count, side, wanted.image[1] if wanted.image else side))
             yield None
 
 

@@ -58,12 +58,13 @@ class Tape:
         """The same numbers in another shape: kept once, whichever of the two is. `steps` are the view's strides."""
         kept = set(_WEIGHTS) if tensor.is_parameter else tensor.kept
         return Tensor(tuple(shape), tensor.dtype, is_grad=tensor.needs_grad and self.is_recording,
-                      is_full=tensor.is_full, kept=kept, strides=steps, whole=tensor.whole)  # fmt: skip
+                      is_full=tensor.is_full, kept=kept, strides=steps, whole=tensor.whole,
+                      most=tensor.most)  # fmt: skip
 
     def part(self, tensor: Tensor, shape: Sequence[int], steps: Sequence[int]) -> Tensor:
         """Some of the numbers, which keep all of them in memory."""
         made = self.view(tensor, shape, strides.normal(shape, steps))
-        made.whole = tensor.stored
+        made.whole, made.most = tensor.stored, None
         return made
 
     def reshaped(self, tensor: Tensor, shape: Sequence[int]) -> Tensor:

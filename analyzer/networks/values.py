@@ -45,7 +45,7 @@ class Missing:
 class Tensor:
     """A tensor as a shape (batch first). `is_full`: autocast computes it in fp32. `is_parameter`: it is trained unless
     `is_frozen`. `is_grad`: a parameter went into it, so backward passes through. `kept`: what of it is counted already,
-    shared by its views."""
+    shared by its views. `most`: the largest number in it, where that is known: a table may not have it."""
 
     shape: tuple[int, ...]
     dtype: DType = "float"
@@ -56,6 +56,7 @@ class Tensor:
     kept: set[str] = field(default_factory=set)
     strides: Strides = None
     whole: int = 0
+    most: int | None = None
 
     @property
     def stored(self) -> int:

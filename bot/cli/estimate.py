@@ -43,24 +43,23 @@ def run(args: argparse.Namespace) -> int:
 
     if args.exact:
         return _finish(_exact(args), args)
-    runs = [run_from(vars(args), base) for base in _bases(args)]
+    runs = [run_from(vars(args), base) for base in _bases(args, run_from(vars(args)))]
     if all(run == RunConfig() for run in runs):
         raise InputError("nothing to estimate: give --model or --params, a script or launch file, or -- COMMAND")
     return _finish(_shown([estimate(run) for run in runs]), args)
 
 
 def _shown(readings: list[Estimate]) -> Estimate:
-    """The least favourable reading; where the check and the gate say less of all of them, that is said."""
+    """The least favourable reading, which it says; and where the check and the gate say less of all of them, that."""
     from estimator.impact import verdict_of
 
     order = {"fits": 0, "unknown": 1, "borderline": 2, "exceeds": 3}
-    worst = max(readings, key=lambda item: order[item.verdict])
-    if len(readings) == 1 or verdict_of(readings) == worst.verdict:
+    worst = max(readings, key=lambda item: (order[item.verdict], item.peak.high if item.peak else 0))
+    if len({(item.verdict, item.peak) for item in readings}) == 1:
         return worst
-    reason = (
-        f"the file can be read in {len(readings)} ways, of which this is the least favourable: the check and the gate "
-        f"say {verdict_of(readings)} of all"
-    )
+    reason = f"the file can mean {len(readings)} runs, of which this is the least favourable"
+    if (whole := verdict_of(readings)) != worst.verdict:
+        reason += f": the check and the gate say {whole} of all"
     return replace(worst, reasons=(reason, *worst.reasons))
 
 
@@ -100,8 +99,8 @@ def _rendered(result: Estimate, style: str) -> str:
     return f"{said}\n{hint}"
 
 
-def _bases(args: argparse.Namespace) -> list[RunConfig]:
-    """What FILE or the document says: one run config per reading."""
+def _bases(args: argparse.Namespace, said: RunConfig) -> list[RunConfig]:
+    """What FILE or the document says: one run config per reading. `said` are the options."""
     from estimator.api import RunConfig
 
     if args.words and args.run_config:
@@ -110,7 +109,7 @@ def _bases(args: argparse.Namespace) -> list[RunConfig]:
         return [_document(args.run_config)]
     if args.words:
         _refuse_options(args.words)
-        return _from_file(args.words[0]) if len(args.words) == 1 else _of_command(args.words)
+        return _from_file(args.words[0], said) if len(args.words) == 1 else _of_command(args.words, said)
     return [RunConfig()]
 
 
@@ -170,7 +169,7 @@ def _read(path: str) -> str:
         raise InputError(f"{path}: cannot be read: {error}") from None
 
 
-def _from_file(path: str) -> list[RunConfig]:
+def _from_file(path: str, said: RunConfig) -> list[RunConfig]:
     """The readings of a script or launch file; imports and config files are followed inside the working directory."""
     from bot.sources.directory import Directory
 
@@ -178,14 +177,14 @@ def _from_file(path: str) -> list[RunConfig]:
     place, root = Path(path).resolve(), Path().resolve()
     root = root if place.is_relative_to(root) else place.parent
     files, name = Directory(root), place.relative_to(root).as_posix()
-    return _of_script(files, name) if place.suffix == ".py" else _of_launch(files, name)
+    return _of_script(files, name, said) if place.suffix == ".py" else _of_launch(files, name, said)
 
 
-def _of_script(files: Files, name: str) -> list[RunConfig]:
+def _of_script(files: Files, name: str, said: RunConfig) -> list[RunConfig]:
     from estimator.resolve.precedence import unreadable
     from estimator.resolve.script import run_configs
 
-    found = list(run_configs(files, name, ()))
+    found = list(run_configs(files, name, (), said))
     if not found and (reason := unreadable(files, name)):
         raise InputError(reason)
     if not found:
@@ -193,25 +192,25 @@ def _of_script(files: Files, name: str) -> list[RunConfig]:
     return found
 
 
-def _of_launch(files: Files, name: str) -> list[RunConfig]:
+def _of_launch(files: Files, name: str, said: RunConfig) -> list[RunConfig]:
     from bot.cli._project import project_targets
     from estimator.api import launches
 
-    found = launches(files, [name], targets=project_targets(files, "estimate"))
+    found = launches(files, [name], targets=project_targets(files, "estimate"), said=said)
     if not found.launches:
         reasons = "; ".join(item.reason for item in found.skipped) or "no launch is recognised in it"
         raise InputError(f"{name}: {reasons}")
     return [launch.run for launch in found.launches]
 
 
-def _of_command(words: list[str]) -> list[RunConfig]:
+def _of_command(words: list[str], said: RunConfig) -> list[RunConfig]:
     """A launch command as one would type it."""
     from bot.cli._project import project_targets
     from bot.sources.directory import Directory
     from estimator.api import launches
 
     files = Directory(Path())
-    found = launches(files, command=shlex.join(words), targets=project_targets(files, "estimate"))
+    found = launches(files, command=shlex.join(words), targets=project_targets(files, "estimate"), said=said)
     if not found.launches:
         reasons = "; ".join(item.reason for item in found.skipped) or "it starts no training run"
         raise InputError(f"{shlex.join(words)[:80]}: {reasons}")

@@ -153,7 +153,8 @@ def said(name: str, value: object, origin: str) -> str:
 def shown(value: object) -> str:
     """An input's value; of a network of the repository its name and the inputs that fit it."""
     if isinstance(value, dict) and "passes" in value:
-        shapes = ["x".join(map(str, each["shape"])) for each in value["passes"]]
+        passes = sorted(value["passes"], key=lambda each: each["shape"])
+        shapes = list(dict.fromkeys("x".join(map(str, each["shape"])) for each in passes))
         return f"{value['name']}, {value['params']:,} parameters" + (f", on {' or '.join(shapes)}" if shapes else "")
     if isinstance(value, int) and value >= _LONG:
         return f"{value:,}"

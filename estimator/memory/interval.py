@@ -13,7 +13,7 @@ from functools import cache
 from math import exp, fsum, hypot, log
 
 from estimator.memory import candidates, runtime, search
-from estimator.memory.choice import Choices
+from estimator.memory.choice import Choice, Choices, fixed
 from estimator.memory.setup import Setup
 from estimator.memory.timeline import moment_sizes, peak, timeline
 from estimator.memory.weights import optimizer_state
@@ -173,7 +173,35 @@ def scaled(spread: search.Spread, *residuals: Residual) -> tuple[float, float, f
 
 
 def compute(found: Choices, architecture: str) -> Computed:
-    """The plausible readings, and what the measured rows say about our error."""
+    """The plausible readings, and what the measured rows say about our error. Of a network whose input nobody knows
+    the likeliest input's, in intervals that hold those of every input that it may have."""
+    each = [_compute(one, architecture) for one in _by_input(found)]
+    return replace(
+        each[0],
+        allocated=_around([one.allocated for one in each]),
+        reserved=_around([one.reserved for one in each]),
+        occupied=_around([one.occupied for one in each]),
+    )
+
+
+def _by_input(found: Choices) -> list[Choices]:
+    """The choices with each input that a network of the repository may have, the likeliest first. They are no error
+    around a likeliest one, which adds to others by squares: an answer names them, and is for each."""
+    facts: Choice = found["facts"]
+    if facts.typical.local is None:
+        return [found]
+    return [{**found, "facts": fixed(one)} for one in dict.fromkeys((facts.typical, *facts.probable))]
+
+
+def _around(intervals: list[Interval]) -> Interval:
+    """The first, as wide as all."""
+    return Interval(
+        min(one.floor for one in intervals), min(one.low for one in intervals), intervals[0].point,
+        max(one.high for one in intervals),
+    )  # fmt: skip
+
+
+def _compute(found: Choices, architecture: str) -> Computed:
     sizes = raw(found, architecture)
     category = category_of(sizes.setup)
     residual, reserve = residual_of(category), _reserve(sizes.likely)
@@ -197,6 +225,11 @@ def _nearest(sizes: Raw) -> Setup:
 
 def outlook(found: Choices, architecture: str) -> tuple[int, int]:
     """The likeliest and the most plausible bytes that occupy the card: the upper half of `compute`, for searching."""
+    each = [_outlook(one, architecture) for one in _by_input(found)]
+    return each[0][0], max(high for _, high in each)
+
+
+def _outlook(found: Choices, architecture: str) -> tuple[int, int]:
     setup = candidates.typical(found, architecture)
     spread = search.spread(setup, found, moment_sizes)
     _, point, high = scaled(spread, residual_of(category_of(setup)), _reserve(search.likely(setup, found)))

@@ -14,7 +14,7 @@ from estimator.models.known import (
     of_network,
     params_of,
 )
-from estimator.models.local import NOTHING, LocalNet
+from estimator.models.local import NOTHING, LocalNet, of_size
 from estimator.models.resembling import decoders_near, from_arch, rough_model, transformers_near
 from estimator.runconfig import NOT_GIVEN, RunConfig
 from estimator.sourced import Unknown
@@ -88,20 +88,33 @@ def _of_pictures(name: str) -> list[ModelFacts]:
 def _local(run: RunConfig, net: LocalNet) -> ModelChoice:
     """A network of the repository, for the inputs that are possible."""
     source = str(run.network.origin) if run.network.origin.path else f"{net.name}, as the repository builds it"
-    passes = net.passes
-    if not isinstance(run.image_size.value, Unknown):
-        passes = tuple(each for each in passes if each.image in (None, run.image_size.value))
-    if not isinstance(run.seq_len.value, Unknown):
-        passes = tuple(each for each in passes if each.length in (None, run.seq_len.value))
-    found = of_network(replace(net, passes=passes), source)
+    image = None if isinstance(run.image_size.value, Unknown) else run.image_size.value
+    length = None if isinstance(run.seq_len.value, Unknown) else run.seq_len.value
+    sized = of_size(net, image, length)
+    found = of_network(sized, source)
     if net.is_partial:
         what = run.network.origin.text.partition(" and more: ")[2]  # as `resolve.networks` tells it
         reason = f"{net.name}: the parameters of some of its parts are not in the text{': ' * bool(what)}{what}"
         return ModelChoice((), net.name, None, source, reason, _smallest(found))
-    if not passes:
-        reason = f"{net.name}: its parameters are known ({net.params:,}), what its forward pass keeps is not"
-        return ModelChoice((), net.name, net.params, source, reason, _smallest(found))
+    if not sized.passes:
+        return ModelChoice((), net.name, net.params, source, _no_pass(net, image, length), _smallest(found))
     return ModelChoice(tuple(found), net.name, net.params, source)
+
+
+def _no_pass(net: LocalNet, image: tuple[int, int] | None, length: int | None) -> str:
+    """Why nothing is known of its forward pass, and what to do."""
+    if not net.passes:
+        known = f"{net.name}: its parameters are known ({net.params:,}), what its forward pass keeps is not"
+        return f"{known}: {net.problem}" if net.problem else known
+    is_image = net.passes[0].image is not None
+    ordered = sorted(net.passes, key=lambda each: each.size)
+    counted = " to ".join(dict.fromkeys((ordered[0].size_text, ordered[-1].size_text)))
+    asked = f"{image[0]}x{image[1]}" if is_image and image else f"{length:,}"
+    option = f"--image-size {asked}" if is_image else f"--seq-len {length}"
+    return (
+        f"{net.name}: this run has its forward pass for {counted}, not for {asked}: only the script says it "
+        f"(`preflight estimate SCRIPT {option}`)"
+    )
 
 
 def _smallest(found: list[ModelFacts]) -> ModelFacts | None:

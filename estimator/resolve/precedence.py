@@ -23,7 +23,7 @@ from estimator.resolve.closure import script_path
 from estimator.resolve.configfiles import deepspeed_facts
 from estimator.resolve.frameworks import Facts
 from estimator.resolve.recipes import NOT_COUNTED
-from estimator.resolve.script import configs_from, script_facts
+from estimator.resolve.script import NOTHING_SAID, configs_from, script_facts
 from estimator.runconfig import RunConfig
 from estimator.sourced import Origin, Sourced, Unknown
 
@@ -31,16 +31,17 @@ RULE = "PF501"  # ours: the analyzer has no rule of this code
 _CONFIG_OPTIONS = ("deepspeed", "deepspeed_config")
 
 
-def resolve(files: Files, launch: LaunchConfig) -> tuple[RunConfig, ...]:
-    """The run configs of a launch; none where its script trains and loads nothing. Unknown fields say why."""
+def resolve(files: Files, launch: LaunchConfig, said: RunConfig = NOTHING_SAID) -> tuple[RunConfig, ...]:
+    """The run configs of a launch; none where its script trains and loads nothing. Unknown fields say why. `said` as
+    `estimator.resolve.script.run_configs` has it."""
     if launch.recipe is not None:
-        said: dict[str, Any] = dict(launch.recipe)
-        return (_completed(replace(RunConfig(), **said), launch, Facts(), _unseen_file(files, launch)),)
+        recipe: dict[str, Any] = dict(launch.recipe)
+        return (_completed(replace(RunConfig(), **recipe), launch, Facts(), _unseen_file(files, launch)),)
     script = script_path(files, launch.command, launch.path)
     if script is None or files.read(script) is None:  # listed without contents: a large tree is not fetched whole
         return _without_script(files, launch, "")
     extra = {name: value for name, value in launch.overrides.items() if name == "compute_dtype"}
-    facts = script_facts(files, script, launch.command.argv, extra)
+    facts = script_facts(files, script, launch.command.argv, extra, said)
     if not facts.marks and (reason := unreadable(files, script)):
         return _without_script(files, launch, reason)
     engine = _deepspeed(files, launch, facts)

@@ -31,16 +31,22 @@ _COMPUTE = {
 _PURE = {"bf16": "pure-bf16", "fp16": "pure-fp16"}
 
 
-def run_configs(files: Files, path: str, argv: Sequence[Arg]) -> tuple[RunConfig, ...]:
-    """The run configs of ``python path ARGV…``, one per model it may load; none where the script trains nothing."""
-    facts = script_facts(files, path, argv)
+NOTHING_SAID = RunConfig()
+
+
+def run_configs(files: Files, path: str, argv: Sequence[Arg], said: RunConfig = NOTHING_SAID) -> tuple[RunConfig, ...]:
+    """The run configs of ``python path ARGV…``, one per model it may load; none where the script trains nothing. A
+    network of the repository is run on inputs of the size that a person has `said`, of which nothing else is read."""
+    facts = script_facts(files, path, argv, said=said)
     return configs_from(facts, files)
 
 
 def script_facts(
-    files: Files, path: str, argv: Sequence[Arg], extra: Mapping[str, Sourced[Any]] | None = None
-) -> Facts:
-    """What the script's calls say under these arguments; `extra` are the launcher's, where the script is silent."""
+    files: Files, path: str, argv: Sequence[Arg], extra: Mapping[str, Sourced[Any]] | None = None,
+    said: RunConfig = NOTHING_SAID,
+) -> Facts:  # fmt: skip
+    """What the script's calls say under these arguments; `extra` are the launcher's, where the script is silent, and
+    `said` has the sizes of inputs that a person gives."""
     words = [(text, Place(word.path, word.line, shown)) for text, word, shown in option_pairs(_passed(argv))]
     wanted = frameworks.callees() | architectures.callees() | {DECLARED}
     sites = [_without_unresolved(site, argv) for site in analyzer.call_sites(files, path, wanted, words)]
@@ -54,7 +60,7 @@ def script_facts(
         declared = {name: items for site in sites if site.callee == DECLARED for name, items in site.arguments.items()}
         arguments.add_hf_options(facts, argv, declared)
     if "model" not in facts.marks and not facts.candidates("model"):
-        networks.add(facts, files, path, words)
+        networks.add(facts, files, path, words, said)
     for name, value in (extra or {}).items():
         if not facts.candidates(name):
             facts.add(name, value)

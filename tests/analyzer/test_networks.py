@@ -6,6 +6,7 @@ import time
 from collections.abc import Collection
 from pathlib import PurePosixPath
 from textwrap import dedent
+from typing import Any
 
 import pytest
 
@@ -703,3 +704,59 @@ def test_a_part_that_is_set_later_to_what_nobody_knows_makes_the_count_a_part() 
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         """)
     assert found.gaps
+
+
+# --- inputs of a size that is known ---------------------------------------------------------------------------------
+
+MAPS = ("self.a = nn.Conv2d(3, 8, 3, padding=1)", "return self.a(x)")
+SIGNAL = ("self.a = nn.Conv1d(80, 8, 3, padding=1)", "return self.a(x)")
+STEPS = ("self.a = nn.GRU(80, 8, batch_first=True)", "return self.a(x)[0][:, -1]")
+VOLUME = ("self.a = nn.Conv3d(1, 8, 3, padding=1)", "return self.a(x)")
+
+
+def text_of(init: str, forward: str) -> str:
+    return f"""
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        {init}
+    def forward(self, x):
+        {forward}
+{TRAIN}"""
+
+
+@pytest.mark.parametrize(
+    ("parts", "said", "kind", "shape"),
+    [
+        (MAPS, {"image": (300, 200)}, "image", (3, 300, 200)),
+        (SIGNAL, {"length": 777}, "signal", (80, 777)),
+        (STEPS, {"length": 777}, "sequence", (777, 80)),
+        (VOLUME, {"image": (96, 96)}, "volume", (1, 96, 96, 96)),
+        (VOLUME, {"image": (96, 80)}, "volume", (1, 16, 96, 80)),
+        (VOLUME, {"image": (96, 96), "frames": 5}, "volume", (1, 5, 96, 96)),
+        (("self.a = nn.Linear(80, 8)", "return self.a(x)"), {"length": 777}, "sequence", (777, 80)),
+        (("self.a = nn.Linear(80, 8)", "return self.a(x)"), {"image": (32, 32)}, "features", (80,)),
+        (("self.a = nn.Linear(784, 8)", "return self.a(x.flatten(1))"), {"image": (28, 28)}, "image", (1, 28, 28)),
+        (("self.a = nn.Embedding(9, 8)", "return self.a(x)"), {"length": 777, "image": (9, 9)}, "tokens", (777,)),
+        (("self.a = nn.ConvTranspose2d(100, 8, 4)", "return self.a(x)"), {"image": (9, 9)}, "latent", (100, 1, 1)),
+    ],
+)
+def test_an_input_of_a_known_size_is_put_in(
+    parts: tuple[str, str], said: dict[str, Any], kind: str, shape: tuple[int, ...]
+) -> None:
+    (found,) = networks(Tree(train=HEAD + text_of(*parts)), "train.py", **said)
+    assert [(each.kind, each.shape) for each in found.passes] == [(kind, shape)]
+
+
+@pytest.mark.parametrize("position", ["torch.arange(n)", "torch.arange(n).unsqueeze(0).expand(x.shape[0], -1)"])
+def test_a_table_has_no_more_positions_than_rows(position: str) -> None:
+    found = net(
+        "self.a, self.b = nn.Embedding(9, 8), nn.Embedding(512, 8)",
+        f"n = x.shape[1]\nreturn self.a(x) + self.b({position})",
+    )
+    assert max(each.shape for each in found.passes) == (512,)
+    shifted = net(
+        "self.a, self.b = nn.Embedding(9, 8), nn.Embedding(512, 8)",
+        "n = x.shape[1] + 300\nreturn self.a(x) + self.b(torch.arange(n)[300:])",
+    )
+    assert max(each.shape for each in shifted.passes) == (4096,)  # which of the positions are left is not followed

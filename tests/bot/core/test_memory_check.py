@@ -97,6 +97,39 @@ def test_a_file_with_two_commands_gives_two_estimates() -> None:
         assert answer(Command(name="estimate", words=words), context).count("as the command changes it") == expected
 
 
+NET = b"""
+import torch, torch.nn as nn
+from torch.utils.data import DataLoader
+from data import Images
+
+model = nn.Sequential(nn.Conv2d(3, 64, 3, padding=1), nn.ReLU(), nn.Conv2d(64, 1, 1)).cuda()
+optimizer = torch.optim.Adam(model.parameters())
+for x in DataLoader(Images(), batch_size=8, shuffle=True):
+    model(x.cuda()).mean().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize("path", ["train.py", "run.slurm"])
+def test_a_command_runs_the_network_of_the_repository_at_the_size_it_names(path: str) -> None:
+    head = MemoryTree({"train.py": NET, "run.slurm": b"#!/bin/bash\n#SBATCH --gres=gpu:t4:1\npython train.py\n"})
+    texts = []
+    for words in (("A100-80GB", path), ("A100-80GB", path, "--image-size", "300")):
+        context = CommandContext(head_sha=HEAD, run_configs=run_configs(head, given("t4", Config()), words))
+        texts.append(answer(Command(name="estimate", words=words), context))
+    assert "image size: the interval is for 32x32 to 1024x1024" in texts[0]
+    assert "3x300x300" in texts[1]
+    assert "the interval is for" not in texts[1]
+
+
+def test_wrong_options_of_a_command_are_told_of_all_the_same() -> None:
+    head = MemoryTree({"train.py": NET})
+    words = ("train.py", "--image-size", "huge")
+    context = CommandContext(head_sha=HEAD, run_configs=run_configs(head, given("t4", Config()), words))
+    assert "not 'huge'" in answer(Command(name="estimate", words=words), context)
+
+
 def test_the_check_names_the_origin_of_every_input() -> None:
     check, _ = memory_check("t4", Config())
     assert "Inputs and where they come from" in check.text
