@@ -26,6 +26,7 @@ from analyzer.syntax.scope import dotted, last_name, nodes_around, walk
 _PICKS = {"sample": 1, "choice": 1, "choices": 1, "randint": 2, "randrange": 2}
 """Draws of a few things, and how many arguments come before how many."""
 _FEW = 32
+_ORDERS = frozenset({"shuffle", "permutation", "permuted", "train_test_split"})
 _DISTRIBUTIONS = frozenset({
     "normal", "uniform", "rand", "randn", "random", "standard_normal", "multivariate_normal", "gauss", "random_sample",
 })  # fmt: skip
@@ -73,14 +74,15 @@ class PartialSeeding(Rule):
     the training draw nothing from it: it is possible, and a function that puts the state back seeds nothing.
 
     It is a warning where the text shows the whole of it: what the file runs when it is started seeds, trains, and
-    draws. It is a note where one of the three was not seen to be reached from there (a program that trains nothing,
-    a function that only others call, a draw that no call leads to), where NumPy or ``random`` alone is seeded for
-    data that is drawn right there or for a dataset, where cells of a notebook, or the items of a dataset, make up
-    data with what is not seeded, where the seed itself is drawn anew in each run, where a name chooses what draws
-    among several (a data set), and where the run has drawn from the same generator before it; also where what is
-    drawn picks from held-out data or in a function that evaluates or logs, and where the seed stands in the set-up
-    of a process group. Where nothing at all is seeded, a training script gets a note, unless it trains several
-    times to report how much the results vary.
+    draws. It is a note where what is drawn is drawn once and puts no data into an order, where one of the three was
+    not seen to be reached from there (a program that trains nothing, a function that only others call, a draw that
+    no call leads to), where NumPy or ``random`` alone is seeded for data that is drawn right there or for a
+    dataset, where cells of a notebook, or the items of a dataset, make up data with what is not seeded, where the
+    seed itself is drawn anew in each run, where a name chooses what draws among several (a data set), and where the
+    run has drawn from the same generator before it; also where what is drawn picks from held-out data or in a
+    function that evaluates or logs, and where the seed stands in the set-up of a process group. Where nothing at
+    all is seeded, a training script gets a note, unless it trains several times to report how much the results
+    vary.
 
     ## Fix safety
     No automatic fix: where the seed belongs is the author's choice.
@@ -151,8 +153,28 @@ def _report(program: Program, report: Report, found: Randomness, stream: str, tr
         or is_fresh
         or _are_made_up(program, sites)
         or _are_of_evaluation(program, sites)
+        or not (stream == "torch" or any(_is_drawn_again(program, site) for site in sites))
         or all(_is_for_ranks(program, site) for site, _ in seeded)
         else None,
+    )
+
+
+def _is_drawn_again(program: Program, site: Site) -> bool:
+    """Whether numbers are drawn while the training goes on: in a loop that trains, for an item, by a generator or in
+    the forward pass; or put the data into an order, or split it. What else is drawn once (a first value, a name, which
+    of several) may be all the same to the run."""
+    node = words(program).node(site)
+    if isinstance(node, ir.Call) and last_name(node.callee) in _ORDERS:
+        return True
+    trains = (event.loops[0].key for kind in (Step, Backward) for event in program.of(kind) if event.loops)
+    here = {event.loops[0].key for event in program.of(Drawn) if event.site == site and event.loops}
+    if not here.isdisjoint(trains) or is_for_item(program, site):
+        return True
+    function = program.function_around(site)
+    if function is None or function.name == "__init__":
+        return False
+    return function.is_generator or any(
+        obj.kind == "Module" and obj.cls is not None and function in obj.cls.node.body for obj in program.objects
     )
 
 
