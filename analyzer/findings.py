@@ -206,10 +206,12 @@ class Skipped:
 
     path: str
     reason: str
+    partial: bool = False
+    """Whether the rest of the file was analysed."""
 
     def to_json(self) -> dict[str, Any]:
         """The contract's form."""
-        return {"path": self.path, "reason": self.reason}
+        return {"path": self.path, "reason": self.reason, **({"partial": True} if self.partial else {})}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -39,6 +39,8 @@ MAX_FIX_STEPS = 3 * BUDGET
 _TOO_MANY_FIXES = "so many fixes that not all could be tried: those are not offered; every finding is reported"
 _LONGEST_NOTE = 300
 """An error may quote a whole file."""
+_WHOLE = "the analysis"
+"""What breaks where nothing of a file is reported."""
 
 
 def analyze(files: Files, targets: Sequence[str], options: Options) -> Report:
@@ -72,7 +74,7 @@ class Run:
     def all(self, targets: Iterable[str]) -> None:
         for path in targets:
             nothing: list[Finding] = []
-            for item in boundary(self.skipped, path, "the analysis", partial(self._found, path), nothing):
+            for item in boundary(self.skipped, path, _WHOLE, partial(self._found, path), nothing):
                 self.entries.setdefault(item.path, set()).add(path)
                 known = self.findings.get((item.rule, item.span))
                 if known is None or item.confidence.rank > known.confidence.rank:
@@ -97,7 +99,8 @@ def boundary(notes: dict[Skipped, None], path: str, what: str, action: Callable[
     except Renumbered:
         raise
     except Exception as error:  # noqa: BLE001  boundary per file, rule, fix and comment: see above
-        notes[Skipped(path, f"internal error in {what}: {type(error).__name__}: {error}"[:_LONGEST_NOTE])] = None
+        problem = f"internal error in {what}: {type(error).__name__}: {error}"
+        notes[Skipped(path, problem[:_LONGEST_NOTE], partial=what != _WHOLE)] = None
         return otherwise
 
 
@@ -149,7 +152,7 @@ def verified(run: Run, files: Files, least: Confidence) -> list[Finding]:
             tried = partial(verify, source, mine, again, steps.are_left)
             mine = list(boundary(run.skipped, path, "a fix", tried, without))
             if steps.are_spent:
-                run.skipped[Skipped(path, _TOO_MANY_FIXES)] = None
+                run.skipped[Skipped(path, _TOO_MANY_FIXES, partial=True)] = None
         kept += mine
     return kept
 

@@ -74,7 +74,7 @@ class Program(Interpreter):
         self.starts = starts
         self.run_rest(path, self.run_main(path))
         if self.too_large:
-            self.skipped.append(Skipped(path, _too_large(self.too_large)))
+            self.skipped.append(Skipped(path, _too_large(self.too_large), partial=True))
         self.events[:0] = self.early
         self.is_over = True
 
@@ -233,10 +233,11 @@ class Program(Interpreter):
             self.too_large[name] = None
             self.uncall(calls)
         except RecursionError:
-            self.skipped.append(Skipped(path, "a part of this file nests too deeply to follow; the rest is reported"))
+            problem = "a part of this file nests too deeply to follow; the rest is reported"
+            self.skipped.append(Skipped(path, problem, partial=True))
         except Exception as error:  # noqa: BLE001  boundary per entry: one bug of ours must not hide other findings
             problem = f"internal error in the analysis: {type(error).__name__}: {error}"
-            self.skipped.append(Skipped(path, problem[:_LONGEST_NOTE]))
+            self.skipped.append(Skipped(path, problem[:_LONGEST_NOTE], partial=True))
         else:
             return True
         finally:

@@ -59,7 +59,7 @@ class NotebookFiles:
             if isinstance(known, str):
                 yield Skipped(path, known)
             elif known is not None:
-                yield from (Skipped(path, note) for note in known.notes)
+                yield from (Skipped(path, note, partial=True) for note in known.notes)
 
     def _finding(self, finding: Finding) -> Finding:
         notebook = self._known.get(finding.path)

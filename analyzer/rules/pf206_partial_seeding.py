@@ -115,6 +115,11 @@ class PartialSeeding(Rule):
             _report(program, report, found, stream, trains)
 
 
+def _whose(program: Program, site: Site) -> str:
+    """The program that a finding speaks of, as a reader of the file sees it: several may import one file."""
+    return "this program" if site.path == program.target else "a program that imports this file"
+
+
 def _training(program: Program) -> Step | None:
     """A step in a loop: the program initialises and trains something, which draws from torch."""
     if next(program.of(Backward), None) is None:
@@ -143,7 +148,7 @@ def _report(program: Program, report: Report, found: Randomness, stream: str, tr
     names = sorted({STREAMS[other] for _, other in seeded if other in STREAMS}) or ["the generator of the GPU"]
     report(
         first,
-        f"The seeding {{is}} partial: it covers {' and '.join(names)}, but the program also draws from "
+        f"The seeding {{is}} partial: it covers {' and '.join(names)}, but {_whose(program, first)} also draws from "
         f"{STREAMS[stream]}: runs {{will differ}}. Call `{_SEED[stream]}` as well.",
         because=[start(first, "some generators are seeded here"), draw],
         gaps=[Gap.UNSEEN if found.is_uncertain or _are_for_one_draw(program, seeded) else Gap.CONVENTION],
@@ -530,7 +535,8 @@ def _note_none(program: Program, report: Report, found: Randomness) -> None:
     if draw is not None:
         report(
             draw.site,
-            "Nothing {is} seeded in this program: no two runs can be compared. Seed torch, NumPy and `random`.",
+            f"Nothing {{is}} seeded in {_whose(program, draw.site)}: no two runs can be compared. "
+            "Seed torch, NumPy and `random`.",
             because=[draw, steps[0].trace],
             gaps=[Gap.CONVENTION],
             severity=Severity.NOTE,

@@ -82,7 +82,8 @@ class UntunedDataLoader(Rule):
         for (_, missing), loaders in together.items():
             first = next((made for made in loaders if made.loader in known.trains), loaders[0])
             more = len({made.site for made in loaders}) - 1
-            report(first.site, _message(list(missing), more), because=[first.trace], gaps=[Gap.CONVENTION])
+            process = _process(program, known, first)
+            report(first.site, _message(list(missing), process, more), because=[first.trace], gaps=[Gap.CONVENTION])
 
 
 def _is_only_looked_at(program: Program, known: Loading, made: LoaderMade) -> bool:
@@ -131,9 +132,18 @@ def _uses_gpu(program: Program) -> bool:
     return any(b"cuda" in (program.project.read(path) or b"") for path in program.modules)
 
 
-def _message(missing: list[str], more: int) -> str:
+def _process(program: Program, known: Loading, made: LoaderMade) -> str:
+    """The process that a loader without workers makes wait, by what the loops over it do."""
+    if made.loader in known.trains:
+        return "the process that trains"
+    drawn = {event.site for event in known.iterated if made.loader in event.loaders}
+    runs = any(loop.site in drawn for event in program.of(Forward) for loop in event.loops)
+    return "the process that evaluates" if runs else "the process that iterates over it"
+
+
+def _message(missing: list[str], process: str, more: int) -> str:
     what = {
-        "num_workers": "loads every batch in the process that trains (`num_workers` is 0)",
+        "num_workers": f"loads every batch in {process} (`num_workers` is 0)",
         "pin_memory": "copies to the GPU from pageable memory (`pin_memory` is off)",
     }
     rest = f" So {'do' if more > 1 else 'does'} {more} more in this function." if more else ""

@@ -1,12 +1,14 @@
 """Make a small example of a finding that is wrong, to post in an issue: `preflight report train.py:14`.
 
-The example is made from the file, and from those that the evidence names: what the finding does not need is taken away,
-comments, docstrings and texts first of all. Names stay: read it before you post it.
+The finding is looked for as `preflight check` on the whole project sees it, in the programs of the files that import
+this one too. What it does not need of the files is taken away, comments, docstrings and texts first of all. Names stay:
+read it before you post it.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import platform
 import re
 from pathlib import Path
@@ -17,6 +19,7 @@ from bot.errors import InputError
 if TYPE_CHECKING:
     from analyzer.findings import Finding
     from analyzer.reduce import Reduced
+    from bot.isolate.analysis import ListedFiles
     from bot.sources.selection import Selection
 
 _PLACE = re.compile(r"(?P<path>.+?):(?:cell (?P<cell>\d+):)?(?P<line>\d+)(?::\d+)?:?")
@@ -41,9 +44,9 @@ def run(args: argparse.Namespace) -> int:
     selection = select([place["path"]])
     if not selection.targets:
         raise InputError(f"{place['path']}: {(*selection.missing, *selection.skipped)[0].reason}")
-    finding = _finding(selection, place, args.rule)
     files = ListedFiles(selection.root, selection.paths, {})
-    text = _issue(finding, reduced(files, finding, selection.targets[0]))
+    finding, entry = _finding(files, selection, place, args.rule)
+    text = _issue(finding, reduced(files, finding, entry))
     if args.output:
         Path(args.output).write_text(text, encoding="utf-8")
         print(f"wrote {args.output}")
@@ -52,19 +55,27 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _finding(selection: Selection, place: re.Match[str], rule: str | None) -> Finding:
+def _finding(files: ListedFiles, selection: Selection, place: re.Match[str], rule: str | None) -> tuple[Finding, str]:
+    """The finding at a place, as it is in the whole tree, and the file whose program shows it: the nearest one."""
     from analyzer.api import Options
     from analyzer.findings import Confidence
     from bot.catalogue import find
-    from bot.isolate.pool import Job, analyze_in_children
+    from bot.core.dependents import all_dependents
+    from bot.core.reports import merged
+    from bot.isolate.pool import FILES_FOR_A_CHILD, Job, analyze_each_in_children
 
     options = Options(select=frozenset({find(rule).code}) if rule else frozenset(), min_confidence=Confidence.POSSIBLE)
-    job = Job(root=selection.root, paths=selection.paths, targets=selection.targets, options=options)
-    findings = analyze_in_children(job, 1).findings
+    path = selection.targets[0]
+    targets = (path, *all_dependents(files, path))
+    job = Job(root=selection.root, paths=selection.paths, targets=targets, options=options)
+    num_children = min(8, os.cpu_count() or 1, 1 + len(targets) // FILES_FOR_A_CHILD)
+    reports = analyze_each_in_children(job, num_children)
+    findings = [item for item in merged(reports[each] for each in targets).findings if item.path == path]
     line, cell = int(place["line"]), int(place["cell"]) if place["cell"] else None
     here = [item for item in findings if _covers(item, line, cell)]
     if here:
-        return max(here, key=lambda item: (item.confidence.rank, item.severity.rank))
+        finding = max(here, key=lambda item: (item.confidence.rank, item.severity.rank))
+        return finding, next(each for each in targets if finding in reports[each].findings)
     others = ", ".join(f"{item.line} ({item.rule})" for item in findings[:10])
     raise InputError(f"no finding at line {line}; there are some at {others}" if others else "no finding in this file")
 
@@ -89,7 +100,7 @@ def _issue(finding: Finding, small: Reduced | None) -> str:
         "**Why it is wrong**: (say here what the code does instead)",
     ]
     if small is None:
-        parts.append("(The files that the evidence names do not show it by themselves: no example could be made.)")
+        parts.append("(The files that its program imports do not show it by themselves: no example could be made.)")
         return "\n\n".join(parts) + "\n"
     for path, text in small.sources.items():
         parts += [code(path), fenced(text, "python")]

@@ -130,7 +130,7 @@ def _possible(finding: Finding) -> Document:
 
 
 def _skipped(item: Skipped) -> Document:
-    return {"path": item.path, "reason": item.reason[:_MAX_TEXT]}
+    return {**item.to_json(), "reason": item.reason[:_MAX_TEXT]}
 
 
 def _memory(memory: Memory | Failed) -> Document:

@@ -55,8 +55,16 @@ def analyze_in_children(
     The same whatever the number of children (`num_children` at most), and with reports of earlier runs from `store`.
     Raises `PreflightError` where no child can be started at all.
     """
+    done = analyze_each_in_children(job, num_children, limits, store)
+    return merged(done[target] for target in dict.fromkeys(job.targets) if target in done)
+
+
+def analyze_each_in_children(
+    job: Job, num_children: int, limits: Limits | None = None, store: Store | None = None
+) -> dict[str, Report]:
+    """As `analyze_in_children`: the report of each target, which may show findings in any of them."""
     if not job.targets:
-        return Report(num_files=0, skipped=(), findings=())
+        return {}
     cache = _cache(job, store)
     done = {target: report for target in job.targets if cache and (report := cache.get(target))}
     left = [target for target in job.targets if target not in done]
@@ -76,7 +84,7 @@ def analyze_in_children(
             for lane in lanes:
                 lane.kill()
             raise
-    return merged(done[target] for target in dict.fromkeys(job.targets) if target in done)
+    return done
 
 
 def _cache(job: Job, store: Store | None) -> ReportCache | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from analyzer.findings import Excuse, Finding, Report
+from analyzer.findings import Excuse, Finding, Report, Skipped
 from bot.render.markdown import visible
 from bot.render.terminal import unused
 
@@ -13,7 +13,7 @@ _LEVELS = {"error": "error", "warning": "warning", "note": "notice"}
 
 def render(report: Report) -> str:
     """A command for each finding and each file that could not be analysed. Columns are 1-based there."""
-    lines = [*map(_command, report.findings), *(_skipped(item.path, item.reason) for item in report.skipped)]
+    lines = [*map(_command, report.findings), *map(_skipped, report.skipped)]
     lines += map(_unused, report.idle)
     return "".join(f"{line}\n" for line in lines)
 
@@ -38,8 +38,9 @@ def _message(finding: Finding) -> Iterator[str]:
         yield f"fix ({finding.fix.applicability}): {finding.fix.title}"
 
 
-def _skipped(path: str, reason: str) -> str:
-    return _line("notice", {"file": path, "title": "not analysed"}, reason)
+def _skipped(item: Skipped) -> str:
+    title = "analysed in part" if item.partial else "not analysed"
+    return _line("notice", {"file": item.path, "title": title}, item.reason)
 
 
 def _unused(item: Excuse) -> str:

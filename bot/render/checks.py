@@ -9,7 +9,7 @@ from analyzer.findings import Finding, Severity, Skipped
 from bot.core.plan import Annotation
 from bot.core.policy import Level
 from bot.render import limits
-from bot.render.markdown import Links, code, count, escape, fold, prose, table, visible
+from bot.render.markdown import Links, code, count, escape, fold, prose, table, unread, visible
 from bot.render.memory import explained, headline, memory_table
 from estimator.api import Impact
 
@@ -81,7 +81,7 @@ def code_texts(
     counts = severity_counts(result.findings)
     title = f"{counts} introduced" if counts else "No problems introduced"
     if result.skipped:
-        title += f"; {count(len(result.skipped), 'file')} not analysed"
+        title += f"; {unread(item.to_json() for item in result.skipped)}"
     if problems:
         title += "; the configuration has problems"
     around = f" and {count(result.num_around, 'unchanged one')} that import them" if result.num_around else ""
@@ -117,7 +117,8 @@ def _unread(head: Unread, base: Unread) -> list[str]:
 
 def _skipped(skipped: Sequence[Skipped]) -> list[str]:
     lines = [f"- {code(item.path)}: {escape(item.reason)}" for item in skipped[:MAX_LISTED]]
-    return ["**Not analysed**\n\n" + "\n".join(lines)] if lines else []
+    title = "Analysed in part" if all(item.partial for item in skipped) else "Not analysed"
+    return [f"**{title}**\n\n" + "\n".join(lines)] if lines else []
 
 
 def _problems(problems: Sequence[Problem]) -> list[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import quote
 
@@ -101,6 +101,21 @@ def fenced(text: str, language: str = "") -> str:
 def count(number: int, noun: str) -> str:
     """``1 error``, ``2 errors``."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def num_unread(skipped: Iterable[Mapping[str, object]]) -> tuple[int, int]:
+    """How many files were not analysed at all, and of how many only a part was; of notes as JSON has them."""
+    notes = [(item["path"], bool(item.get("partial"))) for item in skipped]
+    whole = {path for path, is_part in notes if not is_part}
+    return len(whole), len({path for path, _ in notes} - whole)
+
+
+def unread(skipped: Iterable[Mapping[str, object]]) -> str:
+    """``1 file not analysed, 2 in part``."""
+    num_whole, num_partly = num_unread(skipped)
+    whole = f"{count(num_whole, 'file')} not analysed" if num_whole else ""
+    partly = f"{num_partly:,} in part" if num_whole else f"{count(num_partly, 'file')} analysed in part"
+    return ", ".join(part for part in (whole, partly if num_partly else "") if part)
 
 
 @dataclass(frozen=True, slots=True)

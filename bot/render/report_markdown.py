@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from analyzer.findings import Finding, Report
-from bot.render.markdown import code, count, escape, fold, prose, table
+from bot.render.markdown import code, count, escape, fold, prose, table, unread
 from bot.render.terminal import summary
 
 _MAX_SHOWN = 100  # a job summary may have 1 MiB, and nobody reads more
@@ -29,7 +29,7 @@ def render(report: Report) -> str:
 def _rest(report: Report) -> Iterator[str]:
     if report.skipped:
         lines = [f"- {code(item.path)}: {escape(item.reason)}" for item in report.skipped[:_MAX_SHOWN]]
-        yield fold(f"{len(report.skipped)} not analysed", "\n".join(lines))
+        yield fold(unread(item.to_json() for item in report.skipped), "\n".join(lines))
     if report.suppressed:
         reasons = Counter((item.rule, item.source, item.reason) for item in report.suppressed)
         lines = [

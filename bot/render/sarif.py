@@ -107,7 +107,8 @@ def _flow(finding: Finding) -> Iterable[Json]:
 
 def _not_analysed(item: Skipped) -> Json:
     location = {"physicalLocation": _file(item.path)}
-    return {"level": "note", "message": {"text": f"not analysed: {item.reason}"}, "locations": [location]}
+    what = "analysed in part" if item.partial else "not analysed"
+    return {"level": "note", "message": {"text": f"{what}: {item.reason}"}, "locations": [location]}
 
 
 def _file(path: str) -> Json:

@@ -9,10 +9,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from analyzer.findings import Cell, Evidence, Excuse, Finding, Report, Severity
+from analyzer.findings import Cell, Evidence, Excuse, Finding, Report, Severity, Skipped
 from bot.catalogue import find
 from bot.errors import InputError
-from bot.render.markdown import on_one_line
+from bot.render.markdown import num_unread, on_one_line
 
 Lines = Callable[[str, "int | None"], Sequence[str]]
 """The lines of a file, by the path the report has, or of one cell of a notebook; empty where it cannot be read."""
@@ -41,13 +41,16 @@ def render(report: Report, lines: Lines, style: Style) -> str:
         mine = [finding for finding in report.findings if finding.path == path]
         parts.append("\n\n".join("\n".join(_finding(finding, lines, style)) for finding in mine))
     if report.skipped:
-        parts.append(
-            "\n".join(f"{on_one_line(item.path)}: skipped: {on_one_line(item.reason)}" for item in report.skipped)
-        )
+        parts.append("\n".join(map(_skipped, report.skipped)))
     if report.idle:
         parts.append("\n".join(on_one_line(f"{item.path}:{item.line}: note: {unused(item)}") for item in report.idle))
     parts.append("\n".join([summary(report), *_excused(report)]))
     return "\n\n".join(parts)
+
+
+def _skipped(item: Skipped) -> str:
+    what = "read in part" if item.partial else "skipped"
+    return f"{on_one_line(item.path)}: {what}: {on_one_line(item.reason)}"
 
 
 def unused(item: Excuse) -> str:
@@ -72,11 +75,12 @@ def _excused(report: Report) -> Iterator[str]:
 
 
 def summary(report: Report) -> str:
-    """``2 errors, 1 note in 14 files; 1 skipped, 3 suppressed``."""
+    """``2 errors, 1 note in 14 files; 1 skipped, 2 read in part, 3 suppressed``."""
     counts = [_count(report, severity) for severity in Severity]
     found = ", ".join(part for part in counts if part) or "no findings"
     text = f"{found} in {_plural(report.num_files, 'file')}"
-    rest = [(len(report.skipped), "skipped"), (len(report.suppressed), "suppressed")]
+    num_whole, num_partly = num_unread(item.to_json() for item in report.skipped)
+    rest = [(num_whole, "skipped"), (num_partly, "read in part"), (len(report.suppressed), "suppressed")]
     tail = ", ".join(f"{number} {word}" for number, word in rest if number)
     return f"{text}; {tail}" if tail else text
 

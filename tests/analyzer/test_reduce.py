@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+import builtins
+import re
 from collections.abc import Collection, Mapping
 
 from analyzer.api import Options, analyze, reduced
@@ -106,3 +109,80 @@ def test_what_stays_is_the_finding_and_not_another_of_its_rule() -> None:
         small = reduced(tree, found[kind], "train.py")
         assert small is not None
         assert (wanted in small.sources["train.py"], other in small.sources["train.py"]) == (True, False)
+
+
+def _unbound(text: str) -> set[str]:
+    """The names that a program loads and binds nowhere."""
+    nodes = list(ast.walk(ast.parse(text)))
+    loaded = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+    bound = {node.id for node in nodes if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)}
+    bound |= {node.arg for node in nodes if isinstance(node, ast.arg)}
+    bound |= {node.name for node in nodes if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+    for node in nodes:
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            bound |= {(each.asname or each.name).partition(".")[0] for each in node.names}
+    return loaded - bound - set(dir(builtins))
+
+
+PARAMETERS = LONG.replace('name="run"', 'name="run", every=30000, *, log=None').replace(
+    "    criterion", "    print(every)\n    criterion"
+)
+
+
+def test_what_is_left_reads_as_a_program() -> None:
+    caller = "\n\ntrain(Net(), torch.ones(4, 2, 2), optim.SGD([torch.ones(1)], 0.1), 'x', 10, log=print)\n"
+    tree = Tree({"train.py": PARAMETERS + caller})
+    small = reduced(tree, only(tree, "train.py", "PF101"), "train.py")
+    assert small is not None
+    text = small.sources["train.py"]
+    assert _unbound(text) == set()
+    assert "30000" not in text
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef):
+            assert node.args.defaults == []
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in {"range", "enumerate", "criterion"}:
+            assert node.args, ast.unparse(node)
+
+
+def test_a_parameter_goes_with_its_default_and_with_what_callers_give() -> None:
+    source = (
+        "import torch\n\n\nclass Meter:\n    def __init__(self, size=30000, name='a'):\n        self.size = size\n"
+        "        self.total = 0\n\n    def add(self, loss, unused=5):\n        self.total += loss\n\n\n"
+        "def fit(model: torch.nn.Module, data):\n    meter = Meter(10, name='b')\n    for x in data:\n"
+        "        loss = model(x).sum()\n        loss.backward()\n        meter.add(loss, 7)\n"
+    )
+    tree = Tree({"m.py": source})
+    small = reduced(tree, only(tree, "m.py", "PF101"), "m.py")
+    assert small is not None
+    text = small.sources["m.py"]
+    assert "def add(self, loss):" in text
+    assert "meter.add(loss)" in text
+    assert "self=" not in text
+    assert not {"30000", "10", "5", "7"} & set(re.findall(r"\d+", text))
+
+
+def test_files_between_the_program_and_the_finding_come_along() -> None:
+    files = {
+        "main.py": (
+            "import torch\nfrom build import make\nfrom work import run\n\nmodel = make()\n"
+            "run(model, torch.utils.data.DataLoader([1, 2]))\n"
+        ),
+        "build.py": "import torch\nfrom sizes import SIZE\n\n\ndef make():\n    return torch.nn.Linear(SIZE, 2)\n",
+        "sizes.py": "SIZE = 2\n",
+        "work.py": (
+            "import unrelated\n\n\ndef run(model, data):\n    total = 0\n    for x in data:\n"
+            "        total += model(x).sum()\n    print(total)\n"
+        ),
+        "unrelated.py": "import torch\n",
+    }
+    tree = Tree(files)
+    report = analyze(tree, sorted(files), Options(select=frozenset({"PF101"})))
+    (finding,) = report.findings
+    assert finding.path == "work.py"
+    small = reduced(tree, finding, "main.py")
+    assert small is not None
+    assert "unrelated.py" not in small.sources
+    again = analyze(Tree(small.sources), sorted(small.sources), Options(select=frozenset({"PF101"}))).findings
+    assert [(item.path, item.severity, item.confidence) for item in again] == [
+        (finding.path, finding.severity, finding.confidence)
+    ]

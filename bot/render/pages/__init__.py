@@ -16,7 +16,7 @@ from urllib.parse import quote
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from bot.render.markdown import count, visible
+from bot.render.markdown import count, unread, visible
 from bot.render.pages import charts
 
 
@@ -52,6 +52,7 @@ def environment() -> Environment:
     loader = PackageLoader("bot.render.pages", "templates")
     made = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     made.filters.update({"prose": prose, "shown": shown, "gib": gib, "moment": moment, "path": _path, "count": _count})
+    made.filters["unread"] = unread
     made.globals.update({"interval_bar": charts.interval_bar, "timeline": charts.timeline})
     return made
 

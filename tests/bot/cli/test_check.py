@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import stat
 import subprocess
 import sys
@@ -368,6 +369,40 @@ def test_report_makes_an_example_for_an_issue(tmp_path: Path) -> None:
         2,
         "preflight report: no finding at line 3; there are some at 15 (PF101)\n",
     )
+
+
+WORK = """def run(model, data):
+    total = 0
+    for x in data:
+        total += model(x).sum()
+    print(total)
+"""
+
+
+def test_report_finds_what_only_a_file_that_imports_this_one_shows(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").touch()
+    (tmp_path / "work.py").write_text(WORK)
+    (tmp_path / "between.py").write_text("from work import run\n")
+    (tmp_path / "main.py").write_text(
+        "import torch\nfrom between import run\nmodel = torch.nn.Linear(2, 2)\n"
+        "run(model, torch.utils.data.DataLoader([1, 2]))\n"
+    )
+    (found,) = check(tmp_path, ".", "--select", "PF101")[1]["findings"]
+    assert (found["path"], found["line"]) == ("work.py", 4)
+    done = preflight("report", "work.py:4", "--rule", "PF101", cwd=tmp_path)
+    assert done.stderr == ""
+    assert f"{found['severity']}, {found['confidence']}; " in done.stdout
+    names = re.findall(r"^`([^`]+)`$", done.stdout, re.MULTILINE)
+    examples = re.findall(r"```python\n(.*?)```", done.stdout, re.DOTALL)
+    assert set(names) == {"work.py", "between.py", "main.py"}
+    small = tmp_path / "small"
+    small.mkdir()
+    for name, text in zip(names, examples, strict=True):
+        (small / name).write_text(text)
+    (again,) = check(small, ".", "--select", "PF101")[1]["findings"]
+    assert [again[key] for key in ("path", "severity", "confidence")] == [
+        found[key] for key in ("path", "severity", "confidence")
+    ]
 
 
 def test_other_formats(tmp_path: Path) -> None:

@@ -13,7 +13,8 @@ import pytest
 
 from analyzer.findings import Confidence, Edit, Evidence, Finding, Fix, Position, Report, Severity, Skipped, Span
 from bot.catalogue import all_rules
-from bot.render import sarif, terminal
+from bot.core.reports import report_from_json
+from bot.render import report_markdown, sarif, terminal
 from bot.render.annotations import render as workflow_commands
 
 SOURCE = "import torch\n\tkept.append(loss)  # 100%, really: yes\n"
@@ -157,6 +158,41 @@ def test_a_terminal_report_shows_place_line_evidence_and_fix() -> None:
         "",
         "1 error in 2 files; 1 skipped",
     ]
+
+
+PARTS = tuple(Skipped("nb.ipynb", f"cell {number}: a syntax error", partial=True) for number in range(8))
+WHOLE = Skipped("bad.py", "syntax error at 3:7")
+
+
+@pytest.mark.parametrize(
+    ("skipped", "numbers", "words"),
+    [
+        (PARTS, "; 1 read in part", "1 file analysed in part"),
+        ((WHOLE,), "; 1 skipped", "1 file not analysed"),
+        ((WHOLE, *PARTS), "; 1 skipped, 1 read in part", "1 file not analysed, 1 in part"),
+        ((Skipped("nb.ipynb", "no notebook"), *PARTS), "; 1 skipped", "1 file not analysed"),
+    ],
+)
+def test_a_file_that_was_read_in_part_is_not_counted_as_skipped(
+    skipped: tuple[Skipped, ...], numbers: str, words: str
+) -> None:
+    given = report(skipped=skipped)
+    text = terminal.render(given, lines, terminal.Style())
+    assert text.endswith(f"no findings in 2 files{numbers}")
+    assert text.count(": skipped: ") == sum(not item.partial for item in skipped)
+    shown = report_markdown.render(given)
+    assert f"no findings in 2 files{numbers}\n" in shown
+    assert f"<summary>{words}</summary>" in shown
+    commands = workflow_commands(given)
+    assert commands.count("title=not analysed::") == sum(not item.partial for item in skipped)
+    assert commands.count("title=analysed in part::") == sum(item.partial for item in skipped)
+    notes = sarif_run(given)["invocations"][0]["toolExecutionNotifications"]
+    assert [note["message"]["text"].partition(":")[0] == "not analysed" for note in notes] == [
+        not item.partial for item in skipped
+    ]
+    document = given.to_json()["skipped"]
+    assert [item.get("partial", False) for item in document] == [item.partial for item in skipped]
+    assert report_from_json(given.to_json()).skipped == skipped
 
 
 def test_colour_only_where_it_is_asked_for() -> None:
