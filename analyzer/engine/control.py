@@ -37,7 +37,7 @@ from analyzer.engine.values import (
 )
 from analyzer.syntax import ir
 from analyzer.syntax.remembered import remembered
-from analyzer.syntax.scope import dotted
+from analyzer.syntax.scope import dotted, target_values
 
 MAX_PASSES = 4
 
@@ -83,6 +83,10 @@ class Control(Assignments):
                 self.guards = one
         return met
 
+    def is_called_again(self) -> bool:
+        """Whether a framework calls this in its loop, read once: what it finds is not what the next call does."""
+        return bool(self.loops) and self.loops[-1].kind == "framework"
+
     def is_branch(self, node: ir.If) -> bool:
         """Whether an `if` is nothing but one."""
         return True
@@ -92,7 +96,7 @@ class Control(Assignments):
         test = self.evaluate(node.test, state)
         known = truth(test)
         self.note_sync(test, "if", node.test.at)
-        if known is not None:
+        if known is not None and not (self.is_called_again() and sets_flag(node)):
             return node.body if known else node.orelse
         yes = Guard(
             self.site(node.at), True, is_periodic(test) or resets_counter(node), modes.is_option(self, node.test)
@@ -364,6 +368,27 @@ def lacking(test: ir.Expr, op: str) -> str:
     """The container that has no such key where a condition holds: ``if name not in kept``."""
     is_asked = isinstance(test, ir.Operation) and test.op == op and test.right is not None
     return (dotted(test.right) or "") if is_asked and isinstance(test, ir.Operation) and test.right is not None else ""
+
+
+def sets_flag(node: ir.If) -> bool:
+    """``if not self.logged: self.logged = True``, ``if first and rank == 0: first = False``: done once."""
+    assigned = (pair for part in node.body if isinstance(part, ir.Assign) for pair in target_values(part))
+    given = {dotted(to): value for to, value in assigned}
+    return bool(given) and any(_makes_false(test, given) for test in _joined(node.test))
+
+
+def _joined(test: ir.Expr) -> list[ir.Expr]:
+    """What has to hold together."""
+    if isinstance(test, ir.Operation) and test.op == "and" and test.right is not None:
+        return [*_joined(test.left), *_joined(test.right)]
+    return [test]
+
+
+def _makes_false(test: ir.Expr, given: dict[str | None, ir.Expr]) -> bool:
+    is_not = isinstance(test, ir.Operation) and test.op == "not"
+    asked = dotted(test.left if isinstance(test, ir.Operation) and is_not else test)
+    value = given.get(asked) if asked is not None else None
+    return isinstance(value, ir.Constant) and bool(value.value) is is_not
 
 
 def resets_counter(node: ir.If) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from analyzer.engine.control import sets_flag
 from analyzer.engine.events import Event, Loop
 from analyzer.engine.program import Program
 from analyzer.engine.words import words
@@ -26,6 +27,12 @@ def is_reached_once(program: Program, event: Event, loop: Loop) -> bool:
         if isinstance(node, ir.If) and node.at in inside and _is_for_one(node.test, name, taken=guard.taken):
             return True
     return False
+
+
+def is_done_once(program: Program, event: Event) -> bool:
+    """Whether a condition around an event makes itself false: ``if not self.logged: self.logged = True``."""
+    asked = (words(program).node(guard.site) for guard in event.guards if guard.taken)
+    return any(isinstance(node, ir.If) and sets_flag(node) for node in asked)
 
 
 def is_over_distinct(program: Program, loop: Loop) -> bool:

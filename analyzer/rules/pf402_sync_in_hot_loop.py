@@ -14,7 +14,7 @@ from analyzer.engine.values import Const, Scalar
 from analyzer.engine.words import words
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
-from analyzer.rules.distinct_values import is_over_distinct, is_reached_once
+from analyzer.rules.distinct_values import is_done_once, is_over_distinct, is_reached_once
 from analyzer.rules.offered import is_switched_away
 from analyzer.syntax import ir
 from analyzer.syntax.scope import assigned_names, dotted, target_names, walk
@@ -64,9 +64,9 @@ class SyncInHotLoop(Rule):
     one finding.
 
     ## When it stays quiet
-    For one wait per step (logging, a running sum), under `step % n == 0`, over a handful of losses in a list or dict,
-    for tensors in the host's memory, for measurements of time, in a branch for one of the elements
-    (`if i == len(x) - 1:`), and where the number decides how the step goes on.
+    For one wait per step (logging, a running sum), under `step % n == 0` or a flag that is set there, over a
+    handful of losses in a list or dict, for tensors in the host's memory, for measurements of time, in a branch for
+    one of the elements (`if i == len(x) - 1:`), and where the number decides how the step goes on.
 
     ## Fix safety
     No automatic fix: what to gather, and when to read it, is the author's choice.
@@ -80,7 +80,7 @@ class SyncInHotLoop(Rule):
 
     def check(self, program: Program, report: Report) -> None:
         """A wait in a loop inside the loop over steps, or an explicit one in every step."""
-        syncs = [sync for sync in program.of(Sync) if not any(guard.is_periodic for guard in sync.guards)]
+        syncs = [sync for sync in program.of(Sync) if not _is_occasional(program, sync)]
         if not syncs or not _may_leave_host(program):
             return
         training = _at_home(program.of(Backward))
@@ -107,6 +107,10 @@ class SyncInHotLoop(Rule):
         for waits in elements.values():
             _report_elements(program, report, waits)
         _report_between(program, report, [sync for sync in syncs if nest_key(sync.loops) in training])
+
+
+def _is_occasional(program: Program, sync: Sync) -> bool:
+    return any(guard.is_periodic for guard in sync.guards) or is_done_once(program, sync)
 
 
 def _may_leave_host(program: Program) -> bool:
