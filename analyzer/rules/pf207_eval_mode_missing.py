@@ -14,6 +14,7 @@ from analyzer.engine.values import ObjectId
 from analyzer.engine.words import words
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
+from analyzer.rules.fed_back import is_trained_on
 from analyzer.rules.iteration import extra_guards
 from analyzer.rules.modes import (
     Timeline,
@@ -68,7 +69,8 @@ class EvalModeMissing(Rule):
     without dropout, batch norm or ``self.training`` (a recurrent network of one layer drops nothing, whatever its
     rate, and a batch norm without running statistics goes by the batch in either mode); for models that come in
     evaluation mode (``from_pretrained``), unless another method trains them and nothing calls ``eval()``; for passes
-    without gradients inside a training loop (teachers, targets, pseudo-labels); where the outputs are thrown away
+    without gradients inside a training loop (teachers, targets, pseudo-labels; samples of a policy and their
+    log-probabilities, by a helper whose result goes into the loss); where the outputs are thrown away
     (recomputing the statistics of batch norm); for a function that is handed the parameters it computes with. A note
     where no layer is known that changes the results (instance norm and ``if self.training`` may not, and one that an
     option adds may not be there), and nothing calls ``train()``: of this model, if the code that trains it was read,
@@ -117,7 +119,7 @@ class EvalModeMissing(Rule):
             if gaps is None:
                 continue
             at = reported_at(forward, nest)
-            if _is_test(program, forward):
+            if _is_test(program, forward) or is_trained_on(timeline, forward):
                 continue
             report(
                 at,
@@ -196,6 +198,8 @@ def _check_single(timeline: Timeline, report: Report, forward: Forward) -> None:
     if forward.function in around or not learning or not forward.calls or _returns(program, forward):
         return
     if any(timeline.handed_over(module, 0, timeline.at(forward))) or any(e.module is None for e in timeline.modes):
+        return
+    if is_trained_on(timeline, forward):
         return
     report(
         forward.site,

@@ -11,8 +11,10 @@ import io
 import json
 import logging
 import tarfile
+import time
 import zlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,6 +36,9 @@ _MAX_ALONE = 3
 """Queries for one blob that GitHub does not get done with, from which it is the queries and not the blobs."""
 MAX_SINGLE = 600
 """Blobs that one reading asks for one by one; more of them would use up the installation's requests of an hour."""
+READ_SECONDS = 240.0
+"""Of one job, for contents: GitHub may take 20 s for each blob and answer all the same. What came is kept, and the job
+is put off, so that the next attempt asks for the rest alone."""
 _TARBALL_MAX_BYTES = 200 * 1024 * 1024
 MAX_FILE_BYTES = 5 * 1024 * 1024
 
@@ -70,6 +75,8 @@ class Contents:
         self._full_name = full_name
         self._num_alone = 0
         """Blobs that no query gave although it asked for nothing else."""
+        self._waited = 0.0
+        """Seconds, for contents."""
 
     def tree(self, commit: str) -> Listing:
         """Every file of a commit; symlinks and submodules are none."""
@@ -107,7 +114,8 @@ class Contents:
     def blobs(self, entries: Iterable[Entry], commit: str) -> dict[str, bytes]:
         """The bytes of each entry by blob id; what is too large or gone is left out. `commit` holds them (tarball).
 
-        Raises `Unavailable` where neither batches nor a tarball gave them and too many are left to ask for singly.
+        Raises `Unavailable` where neither batches nor a tarball gave them and too many are left to ask for singly, and
+        where GitHub takes longer than `READ_SECONDS`; what came by then is kept.
         """
         wanted = {entry.sha: entry for entry in entries if entry.size <= MAX_FILE_BYTES}
         found = self._cached(wanted)
@@ -123,7 +131,10 @@ class Contents:
         singly = sorted(rest - found.keys())
         if len(singly) > MAX_SINGLE:
             raise Unavailable(f"GitHub gives {len(singly)} files neither in batches nor as an archive")
-        return found | self._keep({sha: content for sha in singly if (content := self._one(sha)) is not None})
+        for sha in singly:
+            content = self._one(sha)
+            found |= {} if content is None else self._keep({sha: content})
+        return found
 
     def files_at(self, commit: str, paths: Collection[str]) -> dict[str, bytes]:
         """A few small files of a commit by path, in one query; those that are there."""
@@ -194,13 +205,26 @@ class Contents:
         query = f"query($owner: String!, $name: String!) {{ repository(owner: $owner, name: $name) {{ {fields} }} }}"
         owner, name = self._full_name.split("/")
         try:
-            return self._api.graphql(query, {"owner": owner, "name": name}).get("repository") or {}
+            with self._waiting():
+                return self._api.graphql(query, {"owner": owner, "name": name}).get("repository") or {}
         except Refused:
             return {}
 
+    @contextmanager
+    def _waiting(self) -> Iterator[None]:
+        """A request for contents, if there is time left for one."""
+        if self._waited >= READ_SECONDS:
+            raise Unavailable(f"GitHub took longer than {READ_SECONDS:.0f} s to give a part of the repository's files")
+        start = time.monotonic()
+        try:
+            yield
+        finally:
+            self._waited += time.monotonic() - start
+
     def _one(self, sha: str) -> bytes | None:
         try:
-            answer = self._api.get(f"/repos/{self._full_name}/git/blobs/{sha}")
+            with self._waiting():
+                answer = self._api.get(f"/repos/{self._full_name}/git/blobs/{sha}")
         except (NotFound, Forbidden):  # 403: too large for this API
             return None
         return base64.b64decode(answer["content"])
@@ -208,7 +232,8 @@ class Contents:
     def _tarball(self, commit: str, wanted: set[str]) -> dict[str, bytes]:
         """Read in memory; names in the archive are never used as paths."""
         try:
-            packed = self._api.download(f"/repos/{self._full_name}/tarball/{commit}", _TARBALL_MAX_BYTES)
+            with self._waiting():
+                packed = self._api.download(f"/repos/{self._full_name}/tarball/{commit}", _TARBALL_MAX_BYTES)
         except Refused:
             return {}
         found: dict[str, bytes] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -12,6 +13,8 @@ from typing import Any, ClassVar
 import pytest
 import redis
 
+from bot.errors import Unavailable
+from bot.github import contents
 from bot.github.contents import BATCH, Entry, blob_id
 from bot.github.errors import GitHubDown, RateLimited, TooSlow
 from bot.github.gateway import Gateway
@@ -243,3 +246,41 @@ def test_what_an_archive_leaves_out_or_changes_is_asked_for(world: World, asking
     assert asking().contents.blobs(entries, sha) == {blob_id(text): text for text in texts}
     assert _asked(world, "/tarball/") == [302]
     assert len(_asked(world, "/graphql")) == 1
+
+
+class _Slow:
+    """GitHub gives blobs one by one, and takes its time."""
+
+    def __init__(self, blobs: dict[str, bytes], seconds: float) -> None:
+        self._blobs, self._seconds = blobs, seconds
+        self.asked: list[str] = []
+
+    def graphql(self, query: str, variables: object) -> dict[str, Any]:
+        return {}
+
+    def get(self, path: str) -> dict[str, str]:
+        sha = path.rpartition("/")[2]
+        self.asked.append(sha)
+        time.sleep(self._seconds)
+        return {"content": base64.b64encode(self._blobs[sha]).decode()}
+
+
+def test_slow_blobs_are_no_endless_wait_and_what_came_is_kept(
+    client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(contents, "READ_SECONDS", 0.1)
+    blobs = {blob_id(text): text for text in _TEXTS[:8]}
+    api = _Slow(blobs, 0.04)
+    entries = [Entry(sha, len(text)) for sha, text in blobs.items()]
+    said: list[str] = []
+    found: dict[str, bytes] = {}
+    while not found:
+        reading = contents.Contents(api, client, Keys(), repo_id=1, full_name="acme/x")  # type: ignore[arg-type]
+        try:
+            found = reading.blobs(entries, "0" * 40)
+        except Unavailable as error:
+            said.append(str(error))
+    assert found == blobs
+    assert 2 <= len(said) < len(blobs)
+    assert set(said) == {"GitHub took longer than 0 s to give a part of the repository's files"}
+    assert sorted(api.asked) == sorted(blobs)
