@@ -38,6 +38,8 @@ _SPLIT_WORDS = {"train": "train", "val": "val", "valid": "val", "validation": "v
 _KEEPERS = frozenset(["ModelCheckpoint", "EarlyStopping"])
 _FEEDS = frozenset(["add", "add_batch", "append", "extend", "update"])
 """Methods that put what was measured into a metric or a list."""
+_NO_SCORE = re.compile(r"best|load|data|set|iter|sampl|split|size|len|num|idx|ind[ei]|path|dir|file|transf|conf|arg")
+"""Names of what a score is measured on, or of where it is kept."""
 _PARTS = ("torch.utils.data.random_split", "torch.utils.data.Subset")
 
 
@@ -141,12 +143,43 @@ def _chosen(unit: ir.Unit, source: bytes) -> tuple[tuple[int, int], ...]:
         return ()
     for body in (unit.body, *(each.body for each in of_type(unit, ir.FunctionDef))):
         nodes = tuple(walk(body, into_functions=False))
-        tests = [best for node in nodes if isinstance(node, ir.If) and (best := _best_so_far(node))]
+        tests = [best for node in nodes for best in (_best_so_far(node) if isinstance(node, ir.If) else ())]
+        tests += _flags(nodes)
         if not tests or any(_said(name) == "val" for _, name, _ in tests):
             continue
         made = next((each.at for each in nodes if isinstance(each, ir.Assign) and _scores(each, "val")), None)
         if made is not None:
             found += [(at, made) for at, name, keeps_more in tests if _said(name) == "test" and keeps_more]
+    return tuple(found)
+
+
+def measured_on_test(program: Program) -> Iterator[tuple[Site, str, Site]]:
+    """Where a function calls a number after the validation data that it measures on the test data, and never reads the
+    validation data that it is given: with their name, and where it is given them."""
+    for path in program.modules:
+        unit = program.unit(path)
+        if unit is not None and b"test" in (program.project.read(path) or b""):
+            yield from ((Site(path, at), name, Site(path, given)) for at, name, given in _misnamed(unit))
+
+
+@remembered(maxsize=512)
+def _misnamed(unit: ir.Unit) -> tuple[tuple[int, str, int], ...]:
+    """`measured_on_test` in one file, which many programs share."""
+    found: list[tuple[int, str, int]] = []
+    for function in of_type(unit, ir.FunctionDef):
+        params = [param for param in function.params if _said(param.name) == "val"]
+        if not params or not any(_said(param.name) == "test" for param in function.params):
+            continue
+        nodes = tuple(walk(function.body, into_functions=True))
+        read = {node.id for node in nodes if isinstance(node, ir.Name)}
+        unread = next((param for param in params if param.name not in read), None)
+        for node in nodes if unread is not None else ():
+            call = node.value if isinstance(node, ir.Assign) and _scores(node, "val") else None
+            if unread is None or not isinstance(call, ir.Call):
+                continue
+            said = {_said(name) for arg in call.args if (name := dotted(arg.value))}
+            if "test" in said and "val" not in said:
+                found.append((call.at, unread.name, unread.at))
     return tuple(found)
 
 
@@ -163,26 +196,63 @@ def _may_choose_by_test(source: bytes) -> bool:
 
 
 def _compares_test(line: bytes) -> bool:
-    """Whether a line may compare a number with `test` in its name under an ``if``. No pattern: one would look for the
-    rest of the line again from each ``if`` and ``test``."""
-    said = line.partition(b"if ")[2]
+    """Whether a line may compare a number with `test` in its name, under an ``if`` or for a flag. No pattern: one would
+    look for the rest of the line again from each ``if`` and ``test``."""
+    said = line.partition(b"if " if b"if " in line else b"=")[2]
     return b"test" in said and (b"<" in said or b">" in said)
 
 
-def _best_so_far(node: ir.If) -> tuple[int, str, bool] | None:
-    """``if score > best: best = score``: where, the score, and whether the branch keeps anything else."""
-    for part in walk((node.test,), into_functions=False):
-        if not isinstance(part, ir.Operation) or part.op not in _ORDERS or part.right is None:
-            continue
-        for one in (part.left, part.right):
-            name = dotted(one)
-            assigns = [
-                each for each in walk(node.body, False) if isinstance(each, ir.Assign) and each.value is not None
+def _best_so_far(node: ir.If) -> list[tuple[int, str, bool]]:
+    """``if score > best: best = score``: where, the score, and whether the branch keeps anything else. Of ``if val >
+    best_val or test > best_test`` only the score on the test data: it alone is enough."""
+    found: list[tuple[int, str, bool]] = []
+    assigns = [each for each in walk(node.body, False) if isinstance(each, ir.Assign) and each.value is not None]
+    parts = [part for part in walk((node.test,), False) if isinstance(part, ir.Operation)]
+    for part in parts:
+        for one in (part.left, part.right) if part.op in _ORDERS else ():
+            name = _name(one)
+            keeps = [
+                each
+                for each in assigns
+                if each.value is not None and name in _best_of(each.value) and name not in map(_name, each.targets)
             ]
-            keeps = [each for each in assigns if each.value is not None and dotted(each.value) == name]
             if name is not None and keeps and not isinstance(keeps[0].targets[0], ir.Display):
-                return part.at, name, len(assigns) > len(keeps) or _saves(node.body)
-    return None
+                found.append((part.at, name, len(assigns) > len(keeps) or _saves(node.body)))
+    is_either = any(part.op == "or" for part in parts) and not any(part.op == "and" for part in parts)
+    decides = [each for each in found if _said(each[1]) == ("test" if is_either else "val")]
+    return (decides or found)[:1]
+
+
+def _best_of(value: ir.Expr) -> frozenset[str]:
+    """The scores that a value is one of: ``score``, ``result["accuracy"]``, ``max(score, best)``."""
+    is_best = isinstance(value, ir.Call) and last_name(value.callee) in {"max", "min"}
+    parts = [arg.value for arg in value.args] if is_best and isinstance(value, ir.Call) else [value]
+    return frozenset(name for part in parts if (name := _name(part)) is not None)
+
+
+def _flags(nodes: tuple[object, ...]) -> list[tuple[int, str, bool]]:
+    """``is_best = score > best; best = max(score, best)``: where, the score, and whether what is saved hangs on it."""
+    found: list[tuple[int, str, bool]] = []
+    assigns = [each for each in nodes if isinstance(each, ir.Assign) and each.value is not None]
+    for node in assigns:
+        compared, flag = node.value, dotted(node.targets[0])
+        if flag is None or not isinstance(compared, ir.Operation) or compared.op not in _ORDERS:
+            continue
+        for one, other in ((compared.left, compared.right), (compared.right, compared.left)):
+            name, best = _name(one), _name(other)
+            kept = (each.value for each in assigns if best is not None and best in map(_name, each.targets))
+            if name is not None and any(value is not None and name in _best_of(value) for value in kept):
+                found.append((compared.at, name, any(_hangs_on(each, flag) for each in nodes)))
+                break
+    return found
+
+
+def _hangs_on(node: object, flag: str) -> bool:
+    """``save_checkpoint(…, is_best)``, or ``if is_best:`` with something that is saved."""
+    if isinstance(node, ir.If):
+        return flag in _names(node.test) and _saves(node.body)
+    is_call = isinstance(node, ir.Call) and "save" in last_name(node.callee)
+    return is_call and isinstance(node, ir.Call) and any(dotted(arg.value) == flag for arg in node.args)
 
 
 def _saves(body: ir.Block) -> bool:
@@ -200,7 +270,7 @@ def _scores(node: ir.Assign, split: str) -> bool:
     """Whether a call gives a score on a split."""
     names = [name for target in node.targets for part in walk((target,), False) if (name := _plain(part))]
     return isinstance(node.value, (ir.Call, ir.Subscript)) and any(
-        _said(name) == split and not re.search(r"best|load|data|set|iter", name) for name in names
+        _said(name) == split and not _NO_SCORE.search(name) for name in names
     )
 
 

@@ -9,6 +9,7 @@ from analyzer.engine.selection import (
     chosen_by_name,
     decided_by,
     keeps_best,
+    measured_on_test,
     named_split,
     split_of,
     stopped_by,
@@ -48,8 +49,10 @@ class SelectedOnTestSet(Rule):
     Where test scores are only printed, or the last epoch is saved; where data that are not known are loaded; where what
     is compared is the training loss, or its origin does not show. A note where no validation data are loaded: many
     recipes for small benchmarks keep the best test epoch, and say so. So it is where only its name says that a score is
-    that of the test data (``if test_acc > best:``), one on validation data is measured as well, and nothing is chosen
-    by that, and for an ``EarlyStopping`` that is told a score on the test split.
+    that of the test data (``if test_acc > best:``, ``is_best = test_acc > best``), one on validation data is measured
+    as well, and nothing is chosen by that alone; where what is called the score on validation data is measured on the
+    test data, and the validation data that the function is given are not read; and for an ``EarlyStopping`` that is
+    told a score on the test split.
 
     ## Fix safety
     No automatic fix: how to split is the author's choice.
@@ -64,6 +67,7 @@ class SelectedOnTestSet(Rule):
     def check(self, program: Program, report: Report) -> None:
         """Something is saved where a number measured on the official test split is the best so far."""
         _by_name(program, report)
+        _by_another_name(program, report)
         made = {event.loader: event for event in program.of(LoaderMade)}
         splits = {loader: split_of(program, event) for loader, event in made.items()}
         is_official = "test" in splits.values()
@@ -130,6 +134,18 @@ def _by_name(program: Program, report: Report) -> None:
             "What is kept here {is} chosen by the score on the test data, by its name: the test score is no longer an "
             "estimate. Choose by the score on the validation data, which is measured as well.",
             because=[start(beside, "a score on validation data"), start(site, "the best so far")],
+            gaps=[Gap.CONVENTION],
+            severity=Severity.NOTE,
+        )
+
+
+def _by_another_name(program: Program, report: Report) -> None:
+    for site, name, given in measured_on_test(program):
+        report(
+            site,
+            f"This {{is}} a score on the test data under the name of one on validation data: `{name}`, which is given, "
+            f"is not read. Measure on `{name}`.",
+            because=[start(given, "the validation data are given here"), start(site, "measured here")],
             gaps=[Gap.CONVENTION],
             severity=Severity.NOTE,
         )
