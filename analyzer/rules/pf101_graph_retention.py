@@ -17,6 +17,7 @@ from analyzer.rules.entered import (
     is_entered_under,
     is_volatile,
 )
+from analyzer.rules.iteration import extra_guards
 from analyzer.rules.meters import metered
 from analyzer.rules.retained import check_retained
 from analyzer.rules.short_stores import (
@@ -76,8 +77,9 @@ class GraphRetention(Rule):
     the loop is over neither data nor training, where what is kept comes out of code that was not read or goes into an
     ``AverageMeter`` that was not, where a sum of freed graphs begins anew at every log (every n-th step) or with each
     call of a function that goes over the steps of a batch and whose callers were not seen, where it adds up the
-    backward passes of one step of the optimizer, for freed graphs in a notebook, and in a function that nothing in a
-    tree of several files names (a line that is commented out names nothing).
+    backward passes of one step of the optimizer or is kept only where a flag of an object says so (a metric that
+    somebody may ask for), for freed graphs in a notebook, and in a function that nothing in a tree of several files
+    names (a line that is commented out names nothing).
 
     ## Fix safety
     ``.detach()`` is safe where what is kept is surely a tensor and no code that can be seen or not asks for its
@@ -239,8 +241,8 @@ def _severity(
         is_of_network = bool(passes) or any(event.site in store.calls for event in program.of(Forward))
         is_vague = (gaps and not is_of_network) or is_set_back(program, store) or store.site.path.endswith(".ipynb")
         is_brief = _ends_with_call(program, store, loops) or _is_of_one_step(program, store, loops)
-        is_dead = is_never_named(program, store.calls)
-        return Severity.NOTE if is_vague or is_brief or is_dead else Severity.WARNING
+        is_offered = is_never_named(program, store.calls) or _is_switched(program, store, freed)
+        return Severity.NOTE if is_vague or is_brief or is_offered else Severity.WARNING
     is_over_data = any(event.on_batch or any(loop.kind == "data" for loop in event.loops) for event in passes)
     is_long = is_over_all or any(program.within(Step, loops))
     if not is_long or is_never_named(program, store.calls):
@@ -262,6 +264,17 @@ def _ends_with_call(program: Program, store: Store, loops: tuple[Loop, ...]) -> 
         and any(isinstance(part, ir.Attribute) and part.attr in _SIZES for part in walk((each,), False))
         for each in over
     )
+
+
+def _is_switched(program: Program, store: Store, freed: Backward) -> bool:
+    """Whether a flag of an object or of a configuration decides whether anything is kept, and not whether it trains
+    (``if self.saves_scores:``): a metric that nobody may ask for."""
+    tests = (words(program).node(guard.site) for guard in extra_guards(store, freed))
+    return any(isinstance(test, ir.Attribute) or _is_flag(test) for test in tests)
+
+
+def _is_flag(node: object) -> bool:
+    return isinstance(node, ir.If) and isinstance(node.test, ir.Attribute)
 
 
 def _is_of_one_step(program: Program, store: Store, loops: tuple[Loop, ...]) -> bool:

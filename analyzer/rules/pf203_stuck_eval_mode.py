@@ -70,6 +70,7 @@ class StuckEvalMode(Rule):
     name = "stuck-eval-mode"
     alias = "TG011"
     severity = Severity.ERROR
+    is_note_when_likely = True
     since = "0.1"
 
     def check(self, program: Program, report: Report) -> None:

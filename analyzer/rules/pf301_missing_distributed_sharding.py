@@ -50,8 +50,9 @@ class MissingDistributedSharding(Rule):
     With a sampler or batch sampler that may know the rank (the random ones of torch, and batches of these, do not);
     for iterable datasets; where data is sliced, sharded or built by rank; for loaders that only evaluate (also
     those that draw in order), or that only one rank builds; where Accelerate, Lightning or a trainer shards. A note
-    for DeepSpeed's engine, which often serves one process, and where several processes are an option that is off by
-    default.
+    for DeepSpeed's engine, which often serves one process, where several processes are an option that is off by
+    default, and where another file than the one that sets up the processes makes the loader: it serves one process too,
+    and is told which by arguments.
 
     ## Fix safety
     No automatic fix: the sampler also needs ``set_epoch`` where the epochs are counted.
@@ -78,6 +79,7 @@ class MissingDistributedSharding(Rule):
         several: Event = wrapped[-1] if wrapped else known.distributed[-1]
         is_engine = isinstance(several, Distributed) and several.how == "engine"
         is_option = all(is_offered(program, event) for event in known.distributed)
+        at_home = {event.site.path for event in known.distributed}
         averages = [] if wrapped else _averages(program)
         several = averages[-1] if averages else several
         is_alone = is_engine and not mentions_rank(program)  # an engine also serves a single process
@@ -92,7 +94,7 @@ class MissingDistributedSharding(Rule):
                 "Every rank {does get} the whole dataset from this loader: nothing gives each process a part of its "
                 "own. Use a `DistributedSampler`.",
                 because=[several.trace, made.trace, why],
-                severity=Severity.NOTE if is_engine or is_option else None,
+                severity=Severity.NOTE if is_engine or is_option or made.site.path not in at_home else None,
                 gaps=gaps
                 if (wrapped or averages) and not is_alone
                 else [*gaps, Gap.UNSEEN],  # a group may serve stages of a model
