@@ -349,9 +349,11 @@ class Program(Interpreter):
 
     def has_parameters(self, forward: Forward) -> bool:
         """Whether the module of a forward is more than a loss or a layer without parameters."""
-        if forward.module is None:
-            return False
-        obj = self.objects[forward.module]
+        return forward.module is not None and self.may_be_trained(forward.module)
+
+    def may_be_trained(self, module: ObjectId) -> bool:
+        """Whether a module is more than a loss or a layer without parameters."""
+        obj = self.objects[module]
         row = self.knowledge.row(obj.name)
         if obj.cls is not None and not self.uses_layers(obj.cls):
             return False

@@ -14,13 +14,27 @@ def is_written(program: Program, condition: Site) -> bool:
     """Whether the number that a periodic condition divides by is written down in its file as two or more: there, as
     what a variable or a key is given, as a default or as that of an option. Where the condition shows no number, it may
     be."""
-    node, unit = words(program).node(condition), program.unit(condition.path)
+    unit, moduli = program.unit(condition.path), _moduli(program, condition)
+    return unit is None or not moduli or any(_number(unit, each) > 1 for each in moduli)
+
+
+def is_one(program: Program, condition: Site) -> bool:
+    """Whether the number that a periodic condition divides by is written down in its file, and never as more than one:
+    the condition holds each time, as far as anybody wrote."""
+    unit, moduli = program.unit(condition.path), _moduli(program, condition)
+    return unit is not None and bool(moduli) and all(_number(unit, each) == 1 for each in moduli)
+
+
+def _moduli(program: Program, condition: Site) -> list[ir.Expr]:
+    node = words(program).node(condition)
     parts = walk((ir.Evaluate(node.at, node.test),), False) if isinstance(node, ir.If) else ()
-    moduli = [each.right for each in parts if isinstance(each, ir.Operation) and each.op == "%"]
-    return unit is None or not moduli or any(_number(unit, each) > 1 for each in moduli if each is not None)
+    return [
+        each.right for each in parts if isinstance(each, ir.Operation) and each.op == "%" and each.right is not None
+    ]
 
 
 def _number(unit: ir.Unit, value: ir.Expr) -> int:
+    """The largest that is written down; 0 if none is."""
     if isinstance(value, ir.Constant):
         return value.value if isinstance(value.value, int) else 0
     name = _setting(value)

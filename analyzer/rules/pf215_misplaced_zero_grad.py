@@ -12,6 +12,7 @@ from analyzer.engine.trace import Gap, start
 from analyzer.engine.values import Const
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
+from analyzer.rules.counted import is_one
 from analyzer.rules.iteration import (
     between,
     clears,
@@ -136,6 +137,7 @@ def _wiped_accumulation(
                     start(periodic.site, "this condition holds every n-th time"),
                     step.trace,
                 ],
+                severity=Severity.NOTE if is_one(program, periodic.site) else None,
             )
 
 
@@ -246,10 +248,13 @@ def _first_in_accumulate(program: Program, report: Report, all_clears: list[Clea
         if isinstance(steps, Const) and steps.value == 1:
             continue
         inside = Guard(entered.site, True)
+        applied = [step for step in program.of(Step) if inside in step.guards]
         for clear in (clear for clear in all_clears if inside in clear.guards):
             after = [e for e in backwards if inside in e.guards and e.order > clear.order]
             if not after or any(e for e in backwards if inside in e.guards and e.order < clear.order):
                 continue
+            if clear.optimizer is None and not any(may_clear(program, clear, step) for step in applied):
+                continue  # nobody wants these gradients: an attack that changes its input
             report(
                 clear.site,
                 "A reset at the start of `accumulate()` also runs before the last micro-batch: what was accumulated "

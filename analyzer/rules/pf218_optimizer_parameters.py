@@ -77,7 +77,7 @@ def _replaced(program: Program, report: Report, made: list[OptimizerMade]) -> No
         later = [event for event in made if event.order > layer.order and event.parts & layer.layers]
         added = [event for event in program.of(ParametersAdded) if event.order > layer.order]
         holders = [event for event in made if event.order < layer.order and layer.owner in event.parts]
-        if later or added or not holders:
+        if later or added or not holders or not any(program.may_be_trained(each) for each in layer.layers):
             continue
         steps = [step for step in program.of(Step) if step.optimizer == holders[-1].optimizer]
         handed = [event for event in program.of(Escape) if holders[-1].optimizer in event.objects]
