@@ -248,6 +248,7 @@ class Assignments(Calls):
             return state
         if isinstance(left, Parameter):  # changed in place, under `no_grad`: the same parameter
             return state
+        value = self.added_to_loss(node, value, state)
         result = self.binary(node.op, left, value, node.at)
         if state.flag(*GRAD_OFF):
             result = union(without_graph(case) for case in result.cases)

@@ -11,6 +11,7 @@ from functools import lru_cache
 
 from analyzer.engine import measures
 from analyzer.engine.data_events import Restored, reads_in
+from analyzer.engine.graphs import roots_of
 from analyzer.engine.machine import Machine
 from analyzer.engine.state import GRAD_OFF, State
 from analyzer.engine.trace import Gap, start
@@ -106,6 +107,13 @@ class Uses(Machine):
         if is_loss_by_use(uses) or (type(value) is Unknown and self.is_handed_as_loss(value, uses, state)):
             return self.as_loss_by_use(value, at, state)
         return value
+
+    def added_to_loss(self, node: ir.Augment, value: Value, state: State) -> Value:
+        """What is added to a loss that gradients are computed of (``loss = 0``, then ``loss += f(model(x), y)`` of a
+        function that was not read): it has a graph."""
+        name = dotted(node.target) if node.op == "+" and any(map(roots_of, value.cases)) else None
+        is_loss = name is not None and is_loss_by_use(self.uses_of(name))
+        return self.as_loss_by_use(value, node.value.at, state) if is_loss else value
 
     def as_loss_by_use(self, value: Value, at: int, state: State) -> Value:
         """A value that gradients are computed of."""
