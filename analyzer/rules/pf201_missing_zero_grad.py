@@ -15,6 +15,7 @@ from analyzer.rules.base import DraftFix, Report, Rule
 from analyzer.rules.distinct_values import is_reached_once
 from analyzer.rules.iteration import extra_guards
 from analyzer.rules.short_stores import drawn_names, stepped_by
+from analyzer.rules.spoken_steps import never_reset, tell
 from analyzer.syntax import ir
 from analyzer.syntax.scope import dotted, walk
 
@@ -63,7 +64,8 @@ class MissingZeroGrad(Rule):
     in the closure given to ``step``, ``p.grad = None``; when optimizer and parameters are made anew in every
     iteration; when a framework does it; when the network that the loss trains is reset and the optimizer holds another.
     A note where a counted loop makes up its inputs and the loss is the bare sum or mean of the output (it tries how
-    something runs), and where nothing but its ``step()`` says that something is an optimizer: a timer steps too.
+    something runs), and where nothing but its ``step()`` or its name says that something is an optimizer: a timer steps
+    too, and another file may reset.
 
     ## Fix safety
     Unsafe: the step that follows applies other gradients, which is the point.
@@ -108,6 +110,15 @@ class MissingZeroGrad(Rule):
                 severity=Severity.NOTE if _learns_nothing(program, nest, backward) else None,
                 fix=_fix(program, step),
             )
+        tell(
+            report,
+            never_reset(program),
+            "Nothing in this file resets the gradients that `{of}` {does apply}: if nothing elsewhere does, each step "
+            "applies the sum of all earlier gradients. Call `zero_grad()` once per step.",
+            "the backward pass",
+            "the step",
+            even_possible=True,
+        )
 
 
 def _learns_nothing(program: Program, nest: tuple[Loop, ...], backward: Backward) -> bool:

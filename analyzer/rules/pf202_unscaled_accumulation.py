@@ -20,6 +20,7 @@ from analyzer.fixes.edits import InsertAfter, InsertBefore
 from analyzer.rules.base import DraftFix, Report, Rule
 from analyzer.rules.counted import is_written
 from analyzer.rules.iteration import exclude
+from analyzer.rules.spoken_steps import summed_micro_batches, tell
 from analyzer.syntax import ir
 from analyzer.syntax.scope import assigned_names, last_name, of_type, walk
 
@@ -63,8 +64,9 @@ class UnscaledAccumulation(Rule):
     that are sums by choice, when a framework (DeepSpeed, Lightning, an `Accelerator` that is told of accumulation or
     was not seen) owns the backward pass, and when the periodic condition guards the backward pass as well: training
     every n-th step accumulates nothing. A note where the number of micro-batches of a periodic condition comes from
-    outside the file (by default it may well be one), and for optimizers that divide gradients by their own size (Adam),
-    where nothing clips them and no decay of weights is added to them: the factor cancels.
+    outside the file (by default it may well be one), where only names say what steps and how often, and for optimizers
+    that divide gradients by their own size (Adam), where nothing clips them and no decay of weights is added to them:
+    the factor cancels.
 
     ## Fix safety
     Unsafe: the learning rate may have been tuned for the summed gradients.
@@ -96,6 +98,15 @@ class UnscaledAccumulation(Rule):
                     else None,
                     fix=_fix(program, step, backward),
                 )
+        tell(
+            report,
+            summed_micro_batches(program),
+            "Gradients of several micro-batches add up until `{of}` steps, and nothing in this file divides the loss "
+            "by their number: the step {will apply} their sum where a mean is meant. Divide the loss by the number of "
+            "accumulation steps before `backward()`.",
+            "the backward pass of one micro-batch",
+            "the step",
+        )
 
 
 Found = tuple[Backward, tuple[Loop, ...], list[Gap]]

@@ -12,6 +12,7 @@ from analyzer.fixes.edits import InsertStatement
 from analyzer.rules.base import DraftFix, Report, Rule
 from analyzer.rules.iteration import between, exclude, in_one_iteration
 from analyzer.rules.offered import is_left_off
+from analyzer.rules.spoken_steps import clipped_scaled, tell
 from analyzer.syntax import ir
 from analyzer.syntax.scope import dotted, walk
 
@@ -44,6 +45,7 @@ class ClipBeforeUnscale(Rule):
     ## When it stays quiet
     When ``unscale_`` runs between the backward pass and the clipping, here or in a callee; when the loss was not
     scaled; when a framework clips (Accelerate, Fabric and Lightning unscale first); when the scaler is built disabled.
+    A note where only its name says what the scaler is, and nothing in the file unscales.
     A note where the scaler is enabled by an option that the tree turns off, and nothing in it turns on: no default,
     configuration, script or page.
 
@@ -84,6 +86,14 @@ class ClipBeforeUnscale(Rule):
                 severity=Severity.NOTE if is_left_off(program, program.objects[scaler].trace.site, "enabled") else None,
                 fix=_fix(program, clip, scaler),
             )
+        tell(
+            report,
+            clipped_scaled(program),
+            "The gradient {is} clipped here while still multiplied by the loss scale: the threshold applies to numbers "
+            "thousands of times too large. Call `unscale_(optimizer)` of the scaler before clipping.",
+            "the backward pass of the scaled loss",
+            "the gradients are clipped here",
+        )
 
 
 def _may_divide(program: Program, read: Event) -> bool:

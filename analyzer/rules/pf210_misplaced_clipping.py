@@ -38,7 +38,8 @@ class MisplacedClipping(Rule):
     ## When it stays quiet
     When a backward pass comes before the clip and a step after it; when the condition of the step is no accumulation;
     when a part of the stepped parameters is clipped on purpose; when the backward pass or the step were not seen. A
-    note where only names say that a clipped network (``target_model``, ``actor``) is not the one that is stepped.
+    note where only names say that a clipped network (``target_model``, ``actor``) is not the one that is stepped, or
+    that one of two is clipped twice.
 
     ## Fix safety
     No automatic fix.

@@ -16,10 +16,11 @@ from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap, Site, Trace, start
 from analyzer.engine.values import Const, ObjectId, Ref, Scalar, Tensor, Tuple, Value
 from analyzer.engine.words import spelled, words
-from analyzer.findings import Severity
+from analyzer.findings import Confidence, Severity
 from analyzer.rules.base import Report, Rule
 from analyzer.rules.iteration import exclude, extra_guards, in_one_iteration, nest_of
 from analyzer.rules.named_schedules import stepped_twice
+from analyzer.rules.spoken_steps import early_schedules, seldom_schedules, tell
 from analyzer.syntax import ir
 from analyzer.syntax.scope import dotted, last_name, of_type, walk
 
@@ -75,7 +76,7 @@ class SchedulerMisuse(Rule):
 
     ## When it stays quiet
     A note for a schedule that counts all batches and is stepped with the optimizer once for several (it ends too late),
-    and where only names say what is a scheduler, or what its function divides by.
+    and where only names say what is a scheduler and an optimizer, or what a scheduler's function divides by.
     When the horizon is not known; when the step stands under a condition of its own (per batch or per epoch, as
     configured); for ``step(epoch)``, which sets the position itself; when a framework steps the scheduler, but for
     what Lightning would step once per epoch though it counts batches (a note where only transformers' documentation
@@ -94,12 +95,8 @@ class SchedulerMisuse(Rule):
     def check(self, program: Program, report: Report) -> None:
         """Each step of a scheduler against the steps of the optimizer around it."""
         _once_per_epoch(program, report)
-        seen = list(program.of(SchedulerStep))
-        _twice_by_name(program, report, frozenset(event.site for event in seen))
-        schedules = _known(program, seen)
-        if not schedules:
-            return
-        steps = list(program.of(Step))
+        schedules = _known(program, list(program.of(SchedulerStep)))
+        steps = list(program.of(Step)) if schedules else []
         for event in schedules:
             _wrong_argument(program, report, event)
             _too_often(program, report, event, steps)
@@ -108,6 +105,28 @@ class SchedulerMisuse(Rule):
             _too_early(program, report, event, steps)
             _plateau_of_batches(program, report, event)
         _twice(program, report, schedules)
+        _twice_by_name(program, report)
+        _by_words(program, report)
+
+
+def _by_words(program: Program, report: Report) -> None:
+    """What the text of a step says, where the scheduler was not read."""
+    tell(
+        report,
+        early_schedules(program),
+        "The scheduler is stepped before `{of}`, which {does skip} the first value of the schedule. Step the optimizer "
+        "first.",
+        "the scheduler is stepped here",
+        "the optimizer is stepped here",
+    )
+    tell(
+        report,
+        seldom_schedules(program),
+        "This scheduler is told how many training steps there are, and {is} stepped outside of the loop that trains: "
+        "it never leaves its beginning. Step it after each step of the optimizer.",
+        "the step of the optimizer",
+        "the scheduler is stepped here",
+    )
 
 
 def _once_per_epoch(program: Program, report: Report) -> None:
@@ -441,9 +460,10 @@ def _twice(program: Program, report: Report, schedules: list[SchedulerStep]) -> 
             )
 
 
-def _twice_by_name(program: Program, report: Report, known: frozenset[Site]) -> None:
-    """The same of a scheduler that comes from code that was not read."""
-    for first, second, is_iteration in stepped_twice(program, known):
+def _twice_by_name(program: Program, report: Report) -> None:
+    """The same by the words of a file: the scheduler may come from code that was not read."""
+    told = frozenset(site for site, draft in report.drafts.items() if draft.confidence is not Confidence.POSSIBLE)
+    for first, second, is_iteration in stepped_twice(program, told):
         report(
             second,
             "What is named as a scheduler {is} stepped a second time in the same "

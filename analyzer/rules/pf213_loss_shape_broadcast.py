@@ -8,10 +8,11 @@ from analyzer.engine.events import Backward, Loss
 from analyzer.engine.graphs import roots_of
 from analyzer.engine.program import Program, nest_key
 from analyzer.engine.shapes import Broadcast, shape_of
-from analyzer.engine.trace import Site, start
+from analyzer.engine.trace import Gap, Site, start
 from analyzer.engine.words import asked_around, spelled, words
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
+from analyzer.rules.lone_columns import lone_flat
 from analyzer.rules.loss_inputs import shape_note
 from analyzer.syntax import ir
 from analyzer.syntax.scope import walk
@@ -40,7 +41,8 @@ class LossShapeBroadcast(Rule):
     ## When it stays quiet
     Where the shape of either side is not known: most targets come out of a loader that tells nothing of it. Where a
     condition around asks for the shape, and for a difference that makes the column itself (``a.view(-1, 1) - b``). A
-    note where the losses of a loop over samples are added up for one backward pass: N is likely 1.
+    note where the losses of a loop over samples are added up for one backward pass (N is likely 1), and where only the
+    text says it: one of a reward and an end of episode, out of one batch, is made a column and the other is not.
 
     ## Fix safety
     No fix is offered: either side may be the one to reshape.
@@ -75,6 +77,16 @@ class LossShapeBroadcast(Rule):
                 "Bring both into the same shape.",
                 because=[event.column, event.flat, start(event.site, "they meet here")],
             )
+        for site, flat, column, name, other in lone_flat(program):
+            if not any(site.path == each.path for each in report.drafts):
+                report(
+                    site,
+                    f"`{other}` was made a column (N, 1) and `{name}`, which comes out of the same batch, {{is}} left "
+                    "flat (N,): they broadcast to (N, N). Bring both into the same shape.",
+                    because=[start(column, "a column"), start(flat, "as it comes"), start(site, "they meet here")],
+                    gaps=[Gap.CONVENTION],
+                    severity=Severity.NOTE,  # the batch may hold columns of one and not of the other
+                )
 
 
 def _is_of_one_sample(program: Program, loss: Loss) -> bool:

@@ -14,7 +14,7 @@ from analyzer.engine.words import words
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
 from analyzer.syntax import ir
-from analyzer.syntax.scope import dotted, last_name, of_type, walk
+from analyzer.syntax.scope import base_name, dotted, last_name, of_type, walk
 
 _IGNORES = ("torch.nn.CrossEntropyLoss", "torch.nn.functional.cross_entropy", "torch.nn.NLLLoss",
             "torch.nn.functional.nll_loss")  # fmt: skip
@@ -38,10 +38,14 @@ _LEAVES_OUT = re.compile(
     rb"|\.ne\(|!=\s*\w*pad",
     re.I | re.M,
 )
-"""What a file says that leaves filling out of a loss, somewhere."""
+"""What a function says that leaves filling out of a loss, or a file of which no function's text is known."""
+_IS_LABEL = re.compile(rb"-100\b")
+"""What a file says whose labels are told apart from filling before the loss."""
 
 
 _ONE_BY_ONE = re.compile(rb"""\breduction\s*=\s*["']none|token_loss|loss_per_token|token_nll""")
+_MASKED = re.compile(r"^masked", re.I)
+"""What something is called that was masked, or should have been."""
 _OF_TOKENS = re.compile(r"token_loss|loss_per_token|token_nll")
 """Names of what a loss by hand holds: one number per token."""
 
@@ -70,9 +74,9 @@ class PaddingInLoss(Rule):
     With ``ignore_index`` or class weights; with ``reduction="none"``, after which a mask can be applied; where targets
     are padded with -100, masked or packed; where it is not seen that targets are padded. A note for the labels of a
     sample or batch in a tree that takes the filling out of none, and where it shows only in what the file speaks of
-    (the number of the filling, a mask for the network) beside tokens told from those before, and no loss of the file
-    leaves anything out. A note, too, for a mean over the losses of tokens or elements in a function that makes a mask
-    and never reads it.
+    (the number of the filling, a mask for the network) beside tokens told from those before, and nothing in
+    the function leaves anything out. A note, too, for a mean over the losses of tokens or elements in a function that
+    makes a mask and never reads it, and for their sum where only the number it is divided by is the mask's.
 
     ## Fix safety
     No fix is offered: which value is filling, and whether it is a class as well, is not in the text.
@@ -108,6 +112,7 @@ class PaddingInLoss(Rule):
                 )
         _of_samples(program, report)
         _past_masks(program, report)
+        _past_counts(program, report)
         for loss in program.of(Loss):
             if loss.callee not in _IGNORES or any(name in loss.options for name in (*_EXCUSES, "reduce")):
                 continue
@@ -219,9 +224,9 @@ def _of_tokens(program: Program, report: Report, loss: Loss) -> None:
     their batch, in a file that knows which number is filling and leaves it out of no loss."""
     path = loss.site.path
     source = program.project.read(path) or b""
-    if not _KNOWS_PADDING.search(source) or _LEAVES_OUT.search(source):
-        return
     function = program.function_around(loss.site)
+    if not _KNOWS_PADDING.search(source) or _IS_LABEL.search(source) or _LEAVES_OUT.search(_text(source, function)):
+        return
     body = function.body if function is not None else ()
     call = words(program).node(loss.site)
     if not isinstance(call, ir.Call) or len(call.args) < 2:
@@ -237,6 +242,68 @@ def _of_tokens(program: Program, report: Report, loss: Loss) -> None:
         gaps=[Gap.CONVENTION],
         severity=Severity.NOTE,
     )
+
+
+def _text(source: bytes, function: ir.FunctionDef | None) -> bytes:
+    """The lines of a function."""
+    if function is None or function.lines is None:
+        return source
+    return b"\n".join(source.split(b"\n")[function.lines[0] - 1 : function.lines[1]])
+
+
+def _past_counts(program: Program, report: Report) -> None:
+    """A sum over losses that were left one by one, divided by how many the mask counts, and not masked itself."""
+    for path in program.modules:
+        source = program.project.read(path) or b""
+        if b"mask" not in source or not _ONE_BY_ONE.search(source):
+            continue
+        for function in of_type(program.unit(path), ir.FunctionDef):
+            for node in walk(function.body, into_functions=False):
+                if not isinstance(node, ir.Operation) or node.op != "/" or not _is_count_of_mask(node.right):
+                    continue
+                said, is_single = _said_of(function.body, node.left)
+                if is_single and "mask" not in said.lower():
+                    report(
+                        Site(path, node.at),
+                        "This divides by how many the mask counts, and what is summed {is} not masked: the losses of "
+                        "filling are in the sum. Multiply them by the mask first.",
+                        because=[start(Site(path, node.at), "divided by the sum of the mask")],
+                        gaps=[Gap.CONVENTION],
+                        severity=Severity.NOTE,
+                    )
+
+
+def _is_count_of_mask(expr: ir.Expr | None) -> bool:
+    """``mask.sum()``, ``torch.sum(shift_mask, dim=1)``."""
+    if not isinstance(expr, ir.Call) or last_name(expr.callee) != "sum":
+        return False
+    given = expr.callee.value if isinstance(expr.callee, ir.Attribute) else None
+    names = [dotted(given) if given is not None else "", *(dotted(arg.value) for arg in expr.args)]
+    return any("mask" in (name or "").lower() for name in names)
+
+
+def _said_of(body: ir.Block, expr: ir.Expr) -> tuple[str, bool]:
+    """The words of an expression and of all that is assigned on the way to it, and whether a loss is left one by one
+    on that way."""
+    values: dict[str, list[ir.Expr]] = {}
+    for node in walk(body, into_functions=False):
+        if isinstance(node, (ir.Assign, ir.Augment)) and node.value is not None:
+            for target in node.targets if isinstance(node, ir.Assign) else (node.target,):
+                for each in target.items if isinstance(target, ir.Display) else (target,):
+                    values.setdefault(base_name(each), []).append(node.value)
+    left, seen, said, is_single = [expr], set[str](), "", False
+    while left:
+        part = left.pop()
+        for node in walk((part,), into_functions=False):
+            if isinstance(node, ir.Arg) and node.keyword == "reduction" and isinstance(node.value, ir.Constant):
+                is_single = is_single or node.value.value == "none"
+            elif isinstance(node, ir.Attribute):
+                said += f" {node.attr}"
+            elif isinstance(node, ir.Name) and node.id not in seen:
+                seen.add(node.id)
+                left.extend(values.get(node.id, ()))
+                said += f" {_MASKED.sub('', node.id)}"
+    return said, is_single
 
 
 def _assigned(body: ir.Block, expr: ir.Expr) -> list[ir.Expr]:

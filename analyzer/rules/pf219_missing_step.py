@@ -14,6 +14,7 @@ from analyzer.findings import Severity
 from analyzer.fixes.edits import InsertAfter, InsertStatement
 from analyzer.rules.base import DraftFix, Report, Rule
 from analyzer.rules.iteration import between, nest_of
+from analyzer.rules.spoken_steps import never_stepped, never_updated, stepped_past, tell
 from analyzer.syntax import ir
 
 _HOOKS = re.compile(rb"register_\w*backward_hook|\.register_hook\(")
@@ -49,7 +50,7 @@ class MissingStep(Rule):
     When the step is in a callee, a closure or a framework; when the gradients are read (attacks, saliency, Fisher
     information, hand-written updates); when optimizer or scaler are handed to code that was not seen. A note where the
     file hangs hooks into backward passes: they may be what the gradients are for, and for a method whose callers were
-    not seen.
+    not seen; a note where only names say what optimizer and scaler are, and the file does not do the rest.
 
     ## Fix safety
     ``scaler.update()`` and the missing ``()`` are unsafe fixes: they change what is trained, which is the point. There
@@ -69,6 +70,34 @@ class MissingStep(Rule):
             _no_step(program, report)
             _no_step_in_method(program, report)
             _no_update(program, report)
+        _by_words(program, report)
+
+
+def _by_words(program: Program, report: Report) -> None:
+    """What the text of a step says, where its objects were not read."""
+    tell(
+        report,
+        never_stepped(program),
+        "Gradients are computed here, and nothing in this file {does step} the optimizer: if nothing elsewhere does, "
+        "the parameters never change. Call `optimizer.step()` after the backward pass.",
+        "the gradients are reset here",
+        "the backward pass",
+    )
+    tell(
+        report,
+        never_updated(program),
+        "Nothing in this file {does update} the scale of `{of}`: call `{of}.update()` after the steps of an iteration.",
+        "the backward pass",
+        "the scaler steps the optimizer here",
+    )
+    tell(
+        report,
+        stepped_past(program),
+        "The loss was multiplied by a gradient scaler, and `{of}` {does step} with the multiplied gradients: call "
+        "`scaler.step({of})` instead.",
+        "the backward pass of the scaled loss",
+        "the step",
+    )
 
 
 def _not_called(program: Program, report: Report) -> None:
