@@ -111,7 +111,7 @@ class GraphRetention(Rule):
                 continue
             if is_overwritten(program, store, loops) or is_over_models(program, store, carrier, loops):
                 continue
-            if is_volatile(program, store.site) or is_metric(program, carrier):
+            if is_volatile(program, store.site) or is_metric(program, store, carrier):
                 continue
             freed = _freed_by(program, store, carrier, loops)
             if freed is None and _is_wanted(program, store, carrier, loops, needed):

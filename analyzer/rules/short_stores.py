@@ -278,9 +278,14 @@ def is_sorted(program: Program, store: Store) -> bool:
     return all(dotted(call.callee) in _REORDERS for call in calls)
 
 
-def is_metric(program: Program, carrier: Tensor | Unknown) -> bool:
+def is_metric(program: Program, store: Store, carrier: Tensor | Unknown) -> bool:
     """Whether what gives a tensor was handed in and is named as a measure: such functions give numbers, unless a
-    backward pass begins with what they gave (``policy.evaluate_actions(…)``)."""
+    backward pass begins with what they gave (``policy.evaluate_actions(…)``). So is what it gives beside its loss
+    (``loss, acc = model(x)``)."""
+    is_sure = carrier.trace is None or not carrier.trace.gaps
+    stored = words(program).node(Site(store.site.path, store.value_at))
+    if not is_sure and isinstance(stored, ir.Expr) and any(map(_MEASURES.search, _summands(stored))):
+        return True
     made = carrier.trace.site if carrier.trace is not None else None
     if any(
         root.at == made.at and root.path == made.path for event in program.of(Backward) for root in event.roots if made
