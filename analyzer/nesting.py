@@ -40,6 +40,9 @@ MAX_PARSE_COST = 500_000
 """The parser tries each bracket again for the brackets around it: ``f(f(…))`` takes time with the square of its height,
 and so does ``f(1)(2)(3)…``. Cost adds up how far each bracket lies beyond an ordinary place. Measured: 20 to 100 us for
 one unit, so that the limit lies below a minute; of 3,500 files of installed packages none has a fortieth of it."""
+MAX_FIELDS_COST = 2_000_000_000
+"""Fields of an f-string times its length: Python before 3.12 looks for each field from the string's start on. Measured:
+a second for twice as much; 25,000 fields of a name on one line are allowed."""
 _FREE_DEPTH = 4
 _FREE_OPERATORS = 16
 _OPERATORS_PER_UNIT = 8
@@ -108,7 +111,8 @@ def too_deep(source: bytes) -> str | None:
     """Why `source` must not be parsed, in words for a person; None when it may be.
 
     Reasons: longer than `MAX_FILE_BYTES` or `MAX_FILE_LINES`, not decodable as its coding cookie (PEP 263) says, nested
-    deeper than `MAX_DEPTH`, or brackets nested so often that the parser would take minutes (`MAX_PARSE_COST`).
+    deeper than `MAX_DEPTH`, or so many nested brackets (`MAX_PARSE_COST`) or fields of one f-string (`MAX_FIELDS_COST`)
+    that the parser would take minutes.
     """
     if len(source) > MAX_FILE_BYTES:
         return f"{len(source):,} bytes long; files of at most {MAX_FILE_BYTES:,} bytes are analysed"
@@ -128,6 +132,8 @@ def too_deep(source: bytes) -> str | None:
     if scan.most_elifs > MAX_ELIFS:
         line = scan.line_of(scan.last_elif)
         return f"{scan.most_elifs:,} `elif` branches above line {line}; at most {MAX_ELIFS:,} are analysed"
+    if scan.fields_cost > MAX_FIELDS_COST:
+        return "so many fields in one f-string that parsing would take minutes"
     return None if scan.cost <= MAX_PARSE_COST else "so many nested brackets that parsing would take minutes"
 
 
@@ -214,7 +220,9 @@ class _Scan:
     """State of one pass: the blocks around the current line, and what was found. Of the seven kinds of token there are
     tens of thousands in a file, so `run` handles the frequent ones itself, on plain numbers."""
 
-    __slots__ = ("_blocks", "_elifs", "_source", "_start", "cost", "deepest", "last_elif", "most_elifs", "where")
+    __slots__ = (
+        "_blocks", "_elifs", "_source", "_start", "cost", "deepest", "fields_cost", "last_elif", "most_elifs", "where"
+    )  # fmt: skip
 
     def __init__(self, source: bytes) -> None:
         self._source = source
@@ -222,6 +230,7 @@ class _Scan:
         self._elifs = [0]  # elif branches before this line, one entry per block
         self._start = 0
         self.cost = 0
+        self.fields_cost = 0
         self.deepest = self.most_elifs = 0
         self.where = self.last_elif = 0
 
@@ -245,7 +254,7 @@ class _Scan:
                     best, inner, num_operators = self._closed(max(best, inner + num_operators), around.pop())
             elif kind == "string":
                 num_operators += after_string
-                inner = max(inner, _string_height(token[kind]))
+                inner = max(inner, self._height(token[kind]))
                 after_string = True
                 continue
             elif kind == "semicolon" or (
@@ -263,6 +272,14 @@ class _Scan:
 
     def line_of(self, offset: int) -> int:
         return self._source.count(b"\n", 0, offset) + 1
+
+    def _height(self, text: bytes) -> int:
+        """How high the expressions in a string are; what its fields cost is noted."""
+        num_fields = text.count(b"{")
+        height = _string_height(text) if num_fields else 0
+        if height:
+            self.fields_cost = max(self.fields_cost, num_fields * len(text))
+        return height
 
     def _closed(self, height: int, level: _Level) -> _Level:
         """The level around a bracket that closes. The bracket itself counts: each pair of ``f(1)(2)(3)`` is a node

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from analyzer.engine.functions import Functions
-from analyzer.engine.machine import Frame, Later, unseen
+from analyzer.engine.machine import Frame, Later, OutOfBudget, unseen
 from analyzer.engine.state import State, merge
 from analyzer.engine.values import External, ObjectId, PyModule, Value
 from analyzer.knowledge.homes import public_name
@@ -62,6 +62,9 @@ class Imports(Functions):
     def import_from(self, node: ir.ImportFrom, state: State) -> State:
         found, scope = self.home_of(node, state)
         for name, bound in node.names:
+            self.steps_left -= 1
+            if self.steps_left < 0:
+                raise OutOfBudget
             if name == "*":
                 self.import_all(scope, state)
             else:

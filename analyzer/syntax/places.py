@@ -1,7 +1,8 @@
 """Where nodes stand, by Python's own tree: for files that report something but need no LibCST.
 
-The two trees agree on the span of every form but those that parentheses or commas belong to (a tuple, a parameter, a
-generator, the inside of ``a and b and c``): these have no span here. ``tests/analyzer/test_native.py`` compares them.
+The two trees agree on the span of every form but those that parentheses or commas belong to (a tuple, a generator, the
+inside of ``a and b and c``): these have no span here. That of a parameter
+is its name, where no star is before it. ``tests/analyzer/test_native.py`` compares them.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from analyzer.nesting import decode
 from analyzer.syntax import native
 
 _UNSURE = (ast.Tuple, ast.GeneratorExp, ast.arg, tuple)
+_BEFORE_PARAMETER = re.compile(r"(?:[(,]|\blambda) *\Z")
 _ATOMS = (ast.Name, ast.Attribute, ast.Subscript, ast.Call, ast.List, ast.Set, ast.Dict, ast.ListComp, ast.SetComp)
 _CHAINS = (ast.Name, ast.Attribute, ast.Subscript, ast.Call)
 _LINE_END = re.compile("\r\n|\r|\n")
@@ -37,10 +39,27 @@ class Places:
         node = self._nodes[at]
         if isinstance(node, native.Inside):
             node = node.node if self._is_found(node) else None
+        if isinstance(node, ast.arg):
+            return self._parameter(path, node)
         if node is None or isinstance(node, _UNSURE):
             return None
         start = self._position(node.lineno, node.col_offset)
         return Span(path, start, self._position(node.end_lineno, node.end_col_offset))
+
+    def _parameter(self, path: str, node: ast.arg) -> Span | None:
+        """LibCST ends it behind its name, and begins it at its star, which may stand on an earlier line."""
+        at, text = node.lineno - 1, self._lines[node.lineno - 1]
+        if not node.arg.isascii() or not text.isascii():
+            return None
+        before = text[: node.col_offset]
+        if not before.strip() and at:
+            before = self._lines[at - 1]
+            if "#" in before or not before.rstrip().endswith(("(", ",")):
+                return None
+        elif _BEFORE_PARAMETER.search(before) is None:
+            return None
+        start = Position(node.lineno, node.col_offset)
+        return Span(path, start, Position(node.lineno, node.col_offset + len(node.arg)))
 
     def is_loose(self, at: int) -> bool | None:
         """Whether ``.x`` behind a node would bind to a part of it; None where that is not sure."""
@@ -53,7 +72,7 @@ class Places:
 
     def text(self, at: int) -> str | None:
         """The source of a node without parentheses around it, where its span is sure; lines end in a line feed."""
-        span = self.span("", at)
+        span = None if isinstance(self._nodes[at], ast.arg) else self.span("", at)  # its text goes on behind its name
         return None if span is None else self._between(span.start, span.end)
 
     def _between(self, first: Position, last: Position) -> str:

@@ -27,6 +27,8 @@ ROOT = Path(__file__).resolve().parents[2]
 OWN = sorted(ROOT.glob("analyzer/engine/*.py"))
 STANDARD = ("ast", "dataclasses", "enum", "asyncio.base_events")
 FORMS = [
+    "def f(\n    a,\n    b: int = 1,\n    *,  # c\n    d,\n    **  f\n): pass",
+    "def f(a, # x, (\n  b, *\n args, c=(1,\n  2), d=lambda q, *w, e=1: q, **kw): pass\ndef g(é, ü): pass",
     "x = a and b and c or (d and e) and not f",
     "x = (a and b) and c; y = a and (b and c)",
     "x = a + b * c - (d and e or f) @ g",
@@ -91,6 +93,21 @@ def test_places_are_those_of_libcst(text: str) -> None:
     sure = [(span, known[node]) for at, node in enumerate(nodes) if (span := found.span("a.py", at))]
     assert [pair for pair in sure if pair[0] != pair[1]] == []
     assert len(sure) > len(nodes) / 3
+
+
+def test_a_parameter_has_a_place_where_no_star_is_before_it() -> None:
+    text = "def f(\n    model,\n    data: list = (),\n    *rest,\n    every=1,\n):\n    return lambda x: model(x)\n"
+    known = places(text.encode())
+    assert known is not None
+    unit = both(text.encode())[1]
+    (function,) = of_type(unit, ir.FunctionDef)
+    spans_of = {param.name: known.span("a.py", param.at) for param in function.params}
+    assert {name: span and (span.start.line, span.start.column) for name, span in spans_of.items()} == {
+        "model": (2, 4),
+        "data": (3, 4),
+        "rest": None,
+        "every": (5, 4),
+    }
 
 
 @pytest.mark.parametrize("text", FORMS)
