@@ -36,6 +36,8 @@ _KNOWN = {
 _OWN_METER = "AverageMeter"
 """Wherever it comes from: as in pytorch/examples, it keeps its own sum, and asks other ranks in a method of its own."""
 _HANDS = 2
+_STEPS = 3
+"""How many assignments a number that is put together may be away from what a loop added up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +62,10 @@ def total_of(program: Program, loop: Site, calls: tuple[Site, ...]) -> Total | N
     node = next((each for each in walk(body, False) if isinstance(each, ir.For) and each.at == loop.at), None)
     if node is None:
         return None
-    used = _first_use(program, loop.path, body, node, set(_filled(node)))
-    if used is None or _is_merged(program, loop.path, body, calls, after=True):
+    filled = set(_filled(node))
+    used = _first_use(program, loop.path, body, node, filled)
+    own = () if _merges_others(program, body, filled) else body
+    if used is None or _is_merged(program, loop.path, own, calls, after=True):
         return None
     is_apart = _is_merged(program, loop.path, body, calls)
     statement, names = used
@@ -97,14 +101,24 @@ def _first_use(
     found: list[tuple[ir.Expr, set[str]]] = []
     for node in walk(body, False):
         for value in _values(node) if isinstance(node, ir.Stmt) and node.at > end else ():
-            said = spelled(value)
-            if not isinstance(node, ir.If) and (RANK_WORDS.search(said) or _is_file_by_device(value)):
+            if not isinstance(node, ir.If) and (_says_rank(value) or _is_file_by_device(value)):
                 return None  # every rank writes a part of its own
             if not isinstance(node, ir.If) and _is_file_by_rank(program, path, value):
                 return None
             if names := filled & set(_names(value)):
                 found.append((value, names))
     return min(found, key=lambda each: each[0].at, default=None)
+
+
+def _says_rank(value: ir.Expr) -> bool:
+    """Whether an expression speaks of the rank, and not only as the device that it sends something to, nor of the
+    number of ranks that it divides by."""
+    if isinstance(value, ir.Operation) and value.op == "/" and isinstance(value.right, (ir.Name, ir.Attribute)):
+        return _says_rank(value.left)
+    calls = (each for each in walk((value,), False) if isinstance(each, ir.Call))
+    sent = [arg.value for call in calls if last_name(call.callee) in {"to", "cuda"} for arg in call.args]
+    known = sum(len(RANK_WORDS.findall(spelled(each))) for each in sent)
+    return len(RANK_WORDS.findall(spelled(value))) > known
 
 
 def _is_file_by_rank(program: Program, path: str, value: ir.Expr) -> bool:
@@ -153,13 +167,15 @@ def _is_merged(program: Program, path: str, body: ir.Block, calls: tuple[Site, .
     for site in calls:
         caller = program.function_around(site)
         if caller is not None and not (after and site in program.entries):
-            bodies.append((caller.body, _statement_at(caller.body, site.at) if after else -1))
+            bodies.append(_behind(caller.body, site.at) if after else (caller.body, -1))
     unit = program.unit(calls[0].path) if calls else None
     if unit is not None and not (after and calls[0] in program.entries):
-        bodies.append((unit.body, _statement_at(unit.body, calls[0].at) if after else -1))
+        bodies.append(_behind(unit.body, calls[0].at) if after else (unit.body, -1))
     if any(_speaks(each, since) for each, since in bodies):
         return True
-    todo, seen = {name for each, since in bodies for name in _called(each, since)}, set[str]()
+    around = [program.function_around(site) for site in calls] if after else []
+    seen = {caller.name for caller in around if caller is not None}  # those were looked at, from the call on
+    todo = {name for each, since in bodies for name in _called(each, since)}
     for _ in range(_HANDS):
         inside = [function.body for function in _functions(program) if function.name in todo - seen]
         if any(_speaks(each) for each in inside):
@@ -169,9 +185,35 @@ def _is_merged(program: Program, path: str, body: ir.Block, calls: tuple[Site, .
     return False
 
 
+def _behind(body: ir.Block, at: int) -> tuple[ir.Block, int]:
+    """The block that goes on behind a call, and where the statement of the call begins: ``if args.evaluate:
+    validate(…); return`` ends there."""
+    for node in walk(body, False):
+        inner = node.body if isinstance(node, ir.If) else ()
+        if inner and isinstance(inner[-1], ir.Return) and inner[0].at <= at < inner[-1].at:
+            return inner, _statement_at(inner, at)
+    return body, _statement_at(body, at)
+
+
 def _statement_at(body: ir.Block, at: int) -> int:
     """Where the statement begins that something stands in."""
     return max((node.at for node in walk(body, False) if isinstance(node, ir.Stmt) and node.at <= at), default=at)
+
+
+def _merges_others(program: Program, body: ir.Block, filled: set[str]) -> bool:
+    """Whether all that a function puts together are numbers with a name of their own, and none of them is made of what
+    a loop added up: ``dist.all_reduce(train_loss)``."""
+    nodes = tuple(walk(body, False))
+    speaking = {function.name for function in _functions(program) if _speaks(function.body)}
+    calls = [node for node in nodes if isinstance(node, ir.Call)]
+    merging = [each for each in calls if speaking & {last_name(each.callee)} or _speaks((ir.Evaluate(0, each.callee),))]
+    made = set(filled)
+    for _ in range(_STEPS):
+        for node in nodes:
+            if isinstance(node, ir.Assign) and node.value is not None and made & set(_names(node.value)):
+                made.update(name for target in node.targets for name in _names(target))
+    given = [{dotted(arg.value) for arg in each.args[:1]} for each in merging]
+    return bool(given) and all(names and None not in names and not names & made for names in given)
 
 
 def _functions(program: Program) -> Iterator[ir.FunctionDef]:

@@ -46,9 +46,9 @@ class DistributedEvaluation(Rule):
 
     ## When it stays quiet
     Where the function, its callers or what they call put results together (``all_reduce``, ``gather``, a meter that
-    synchronises, torchmetrics), a note if only code before the evaluation does; where each rank writes a part of its
-    own; where every rank evaluates everything, or only one rank evaluates: that is waste, not a wrong number; for one
-    process.
+    synchronises, torchmetrics), a note if only code before the evaluation does, or for other numbers by their names;
+    where each rank writes a part of its own; where every rank evaluates everything, or only one rank evaluates: that is
+    waste, not a wrong number; for one process.
 
     ## Fix safety
     No automatic fix: what to sum and what to gather depends on the metric.
