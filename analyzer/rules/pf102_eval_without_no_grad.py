@@ -17,6 +17,7 @@ from analyzer.engine.trace import Gap, Site, Trace, start
 from analyzer.engine.words import words
 from analyzer.findings import Severity
 from analyzer.fixes.no_grad import without_gradients
+from analyzer.knowledge.words import pattern
 from analyzer.rules.base import Report, Rule
 from analyzer.rules.entered import (
     LOSS_DATA,
@@ -75,16 +76,18 @@ class EvalWithoutNoGrad(Rule):
     ## When it stays quiet
     Under ``no_grad`` or ``inference_mode`` in any form (decorator, context, bare statement, of the project's own, in
     the caller; also in a context or decorator that was not read and is called like one that switches gradients), when
-    the parameters are frozen or were made integers (quantized), when random numbers go through (a shape, a timing), of
-    a layer that is made for each batch again (a filter), and when a backward pass uses the graph or may use it:
-    adversarial examples, saliency, fine-tuning with frozen statistics, losses that are returned or handed to code that
-    was not read. One pass in no loop (a prediction for one input) is a note: its graph lives as long as its result. So
-    is a loop in a function that nothing in a tree of several files names, one in which an agent acts (``state, reward,
-    done, _ = env.step(action)``), one that detaches the output where it is made, one that counts to a handful of
-    samples or leaves off after a handful of batches, one over the items of one batch or of a list that is no data, one
-    that asks somebody for its input or shows it frame by frame (a figure that waits until it is closed, too), one of a
-    single linear layer in a larger tree (a probe on features), one in a notebook, whose cells are run by hand and
-    looked at, and one of a model that a configuration names, where a network of the tree computes gradients itself.
+    the parameters are frozen or were made integers (quantized), of networks of other libraries that come frozen, when
+    random numbers go through (a shape, a timing), of a layer that is made for each batch again (a filter), and when a
+    backward pass uses the graph or may use it: adversarial examples, saliency, fine-tuning with frozen statistics,
+    losses that are returned or handed to code that was not read. One pass in no loop (a prediction for one input) is a
+    note: its graph lives as long as its result. So is a loop in a function that nothing in a tree of several files
+    names, one in which an agent acts (``state, reward, done, _ = env.step(action)``), one that detaches the output
+    where it is made, one that counts to a handful of samples or leaves off after a handful of batches, one over the
+    items of one batch or of a list that is no data, one that asks somebody for its input or shows it frame by frame (a
+    figure that waits until it is closed, too), one of a single linear layer in a larger tree (a probe on features), one
+    in a notebook, whose cells are run by hand and looked at, and one of a model that a configuration names, where a
+    network of the tree computes gradients itself, and one of a network that code
+    which was not read gets before and says to freeze (``freeze(model)``).
 
     ## Fix safety
     ``@torch.no_grad()`` above the function that evaluates, where nothing in it trains and the file imports torch. It is
@@ -201,6 +204,7 @@ def _is_weak(program: Program, case: _Case, at: Site) -> bool:
     return (
         is_dead
         or _is_for_show(case)
+        or _is_given_to_freeze(program, case.forward)
         or _acts(program, case)
         or is_detached(program, case.forward, case.nest)
         or is_handful(program, case.nest)
@@ -211,6 +215,20 @@ def _is_weak(program: Program, case: _Case, at: Site) -> bool:
         or is_looked_at(at, case.nest)
         or _may_differentiate(program, case.forward)
     )
+
+
+def _is_given_to_freeze(program: Program, forward: Forward) -> bool:
+    """Whether code that was not read has made the network, or got it before, and is called like what freezes:
+    ``freeze_module(net)``, ``build(path, frozen=True)``."""
+    made = program.made_by.get(forward.module) if forward.module is not None else None
+    if made is not None and pattern("freezes").search(program.sources.text(made)):
+        return True
+    for event in program.of(Escape):
+        if event.how == "call" and forward.module in event.objects and event.order < forward.order:
+            callee = program.sources.callee(event.site)
+            if callee is not None and pattern("freezes").search(callee[1].rpartition(".")[2]):
+                return True
+    return False
 
 
 def _may_differentiate(program: Program, forward: Forward) -> bool:
