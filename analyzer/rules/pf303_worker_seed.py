@@ -75,10 +75,11 @@ class WorkerSeed(Rule):
             known = all(isinstance(case, Const) for case in workers.cases)
             gaps = [] if known else [Gap.CONVENTION]
             if made.constant_seed is not None:
+                is_time = "time(" in program.sources.text(made.constant_seed)
                 report(
                     made.constant_seed,
-                    "Every worker {is} seeded with the same number: all of them draw the same random numbers, in every "
-                    "epoch again. Seed with `torch.initial_seed() % 2**32`, or add the worker's number.",
+                    f"Every worker {{is}} seeded with the same number{_WHEN[is_time]} Seed with "
+                    "`torch.initial_seed() % 2**32`, or add the worker's number.",
                     because=[made.trace, start(made.constant_seed, "the seed is the same in every worker")],
                     gaps=gaps,
                 )
@@ -86,6 +87,12 @@ class WorkerSeed(Rule):
                 _held(program, report, made, gaps)
         if not report.drafts:
             _alone(program, report)
+
+
+_WHEN = {
+    False: ": all of them draw the same random numbers, in every epoch again.",
+    True: ", the second in which they start: all of them draw the same random numbers.",
+}
 
 
 def _held(program: Program, report: Report, made: LoaderMade, gaps: list[Gap]) -> None:

@@ -150,8 +150,13 @@ def _constant_seed(machine: Calls, init: Value | None, at: int, state: State) ->
     return None
 
 
+_SECONDS = frozenset({"int", "time.time", "time"})
+"""Calls of ``int(time.time())``: ``time`` is imported from the module of that name."""
+
+
 def _ignores_worker(init: Func) -> bool:
-    """Whether every seed in a function is a plain name or number that does not come from its parameter."""
+    """Whether every seed in a function is a plain name or number that does not come from its parameter, or the time in
+    seconds: workers start in the same one."""
     node = init.node
     body = node.body if isinstance(node, ir.FunctionDef) else (node.body,)
     parts = list(walk(body, into_functions=False))
@@ -160,7 +165,9 @@ def _ignores_worker(init: Func) -> bool:
     seeds = [each for each in parts if isinstance(each, ir.Call) and (dotted(each.callee) or "").endswith("seed")]
     given = [part for seed in seeds for part in walk(seed.args, into_functions=False)]
     return bool(given) and not any(
-        isinstance(part, ir.Call) or (isinstance(part, ir.Name) and part.id in own) for part in given
+        (isinstance(part, ir.Call) and dotted(part.callee) not in _SECONDS)
+        or (isinstance(part, ir.Name) and part.id in own)
+        for part in given
     )
 
 
