@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,44 +11,19 @@ from estimator.balance import rest
 from estimator.contradictions import contradictions, refuse_impossible
 from estimator.idle import idle_words
 from estimator.memory import candidates, runtime
-from estimator.memory.choice import Choices
 from estimator.memory.interval import Computed, compute, outlook
-from estimator.memory.timeline import timeline
 from estimator.models.choose import ModelChoice, choose_model
-from estimator.models.facts import ModelFacts
 from estimator.models.known import taken_for
 from estimator.report import Estimate, InputLine, Interval, Largest, ModelAnswer, TargetAnswer, Verdict
 from estimator.room import reason, roomy_bytes
-from estimator.runconfig import NOT_GIVEN, NOT_SAID, UNSET, RunConfig
+from estimator.runconfig import UNSET, RunConfig
 from estimator.sourced import Origin, Sourced, Unknown
 from estimator.split import per_gpu
 from estimator.units import GIB, MAX_MEMORY
+from estimator.unknowns import unknown_lines
 from estimator.verdict import is_hardly_enough, least_favourable, overall, verdict_for
 
 _MAX_BYTES = MAX_MEMORY
-READABLE = {
-    "micro_batch": "micro-batch", "seq_len": "sequence length", "precision": "precision", "optimizer": "optimizer",
-    "attention": "attention implementation", "checkpointing": "gradient checkpointing", "lora_rank": "LoRA rank",
-    "lora_targets": "modules with adapters", "facts": "model architecture", "sharding": "sharding",
-    "offload": "offload", "grad_accum": "gradient accumulation", "quantization": "quantization",
-    "target_len": "length of what the decoder reads",
-    "method": "training method", "image": "image size", "classes": "number of classes",
-    "companions": "text encoders and other frozen models on the same GPU",
-    "whole_gradients": "whether FSDP reduces every micro-batch's gradients, and wraps adapters alone",
-    "shards": "number of GPUs",
-    "loads_whole": "whether the whole model is on one GPU before it is sharded",
-    "has_foreach_step": "optimizer implementation", "loss_impl": "loss implementation", "is_compiled": "torch.compile",
-    "steps_in_backward": "whether the optimizer steps inside backward", "has_ema": "moving average of the weights",
-    "is_dora": "whether adapters learn magnitudes", "trained_layers": "how many layers are trained",
-    "has_bucket_views": "whether DDP's gradients are views of its buckets",
-}  # fmt: skip
-"""What of an estimate can be open, in words."""
-WORD_OF = {
-    "shards": "num_gpus", "checkpointing": "grad_checkpointing", "facts": "model", "loads_whole": "sharded_load",
-    "has_foreach_step": "optimizer_impl", "is_compiled": "compile", "steps_in_backward": "optimizer_in_backward",
-    "has_ema": "ema", "is_dora": "dora", "has_bucket_views": "bucket_view", "companions": "companion_params",
-    "image": "image_size",
-}  # fmt: skip
 
 
 def estimate(run: RunConfig, *, with_suggestions: bool = True) -> Estimate:
@@ -89,7 +63,7 @@ def estimate(run: RunConfig, *, with_suggestions: bool = True) -> Estimate:
         terms=(*computed.moment.terms, *rest(computed)) if computed else (),
         timeline=computed.moments if computed else (),
         inputs=_inputs(run),
-        unknowns=_unknowns(run, model, computed),
+        unknowns=unknown_lines(run, candidates.choices(run, model.readings) if computed else {}),
         reasons=reasons,
     )
     if not with_suggestions or _not_counted(run):  # nobody can promise that a change fits beside what is not counted
@@ -271,94 +245,6 @@ def _inputs(run: RunConfig) -> tuple[InputLine, ...]:
     document: dict[str, Any] = run.to_document()
     known = {name: sourced for name, sourced in run.words().items() if sourced.is_known}
     return tuple(InputLine(name, document[name], sourced.describe()) for name, sourced in known.items())
-
-
-def _unknowns(run: RunConfig, model: ModelChoice, computed: Computed | None) -> tuple[str, ...]:
-    """What widened the interval, in words; and every field of a document that is not in the number."""
-    found = candidates.choices(run, model.readings) if computed else {}
-    reasons = {
-        name: f"{name}: {sourced.value.reason}{_place(sourced.origin, sourced.value.reason)}"
-        for name, sourced in run.words().items()
-        if isinstance(sourced.value, Unknown) and _is_worth_a_line(sourced, sourced.value)
-    }
-    open_choices = [name for name, choice in found.items() if choice.is_open and _matters(found, name)]
-    if found and found["micro_batch"].is_open and "micro_batch" not in open_choices:
-        open_choices.append("micro_batch")  # one sample is taken for it, and any more are not in the interval
-    if found and found["facts"].typical.kind == "vit":
-        open_choices = ["image size" if name == "seq_len" else name for name in open_choices]
-    if found and found["facts"].typical.source_tokens:  # of speech a run's one length is the text's
-        open_choices = ["seq_len" if name == "target_len" else name for name in open_choices]
-    if found and found["facts"].typical.image_net is not None:  # its id is known, and of whom it is
-        open_choices = [_PARTS if name == "facts" else name for name in open_choices]
-    if found and "facts" in open_choices and found["facts"].typical.local is not None:
-        open_choices.remove("facts")
-        open_choices += _inputs_of(found["facts"].probable)
-    spans = {name: span for name in open_choices if (span := _span(found, name))}
-    said = {WORD_OF.get(name, name): span for name, span in spans.items()}
-    reasons |= {name: f"{reasons[name]}, so {span}" for name, span in said.items() if name in reasons}
-    lines = [
-        READABLE.get(name, name) + (f": {spans[name]}" if name in spans else "")
-        for name in open_choices
-        if WORD_OF.get(name, name) not in reasons
-    ]
-    lines += reasons.values()
-    lines += [f"{name}: {reason}" for name, reason in run.not_understood if name != "not counted"]
-    if not run.gpu.is_known and not run.gpu_memory.is_known:
-        lines.append("target GPU")
-    return tuple(dict.fromkeys(lines))
-
-
-_PARTS = "whether all of the network is trained"
-_NETWORKS = "which of the networks are trained"
-
-
-def _inputs_of(readings: Sequence[ModelFacts]) -> list[str]:
-    """What differs between readings of the repository's networks: how large what they read is, or which they are."""
-    passes = [facts.local for facts in readings if facts.local is not None]
-    images, lengths = ({size for one in passes if (size := getattr(one, name))} for name in ("image", "length"))
-    found = (["image"] if len(images) > 1 else []) + (["seq_len"] if len(lengths) > 1 else [])
-    return found or [_NETWORKS]
-
-
-def _span(found: Choices, name: str) -> str:
-    """What the interval takes a number for that has no upper end: more of it is not in the interval."""
-    facts: ModelFacts = found["facts"].typical
-    if facts.local is not None and name in ("image", "seq_len"):
-        return _span_of_sizes(found["facts"].probable, {"seq_len": "length"}.get(name, name))
-    is_text = facts.kind in ("decoder", "encoder", "encdec") and facts.local is None
-    units = {"micro_batch": "samples", "seq_len": "tokens" if is_text else "", "target_len": "tokens"}.get(name, "")
-    sizes = sorted(found[name].probable) if units else []
-    if not sizes:
-        return ""
-    if sizes[0] == sizes[-1]:
-        return f"the interval is for {sizes[0]:,} {units if sizes[0] != 1 else units.removesuffix('s')}"
-    return f"the interval is for {sizes[0]:,} to {sizes[-1]:,} {units}"
-
-
-def _span_of_sizes(readings: Sequence[ModelFacts], name: str) -> str:
-    """From the smallest to the largest input that the interval is for."""
-    passes = [facts.local for facts in readings if facts.local is not None and getattr(facts.local, name)]
-    ordered = sorted(passes, key=lambda one: one.size)
-    return f"the interval is for {ordered[0].size_text} to {ordered[-1].size_text}"
-
-
-def _matters(found: Choices, name: str) -> bool:
-    """Whether any value of a word changes any term: not what a decoder's loss is like, of a network without a head."""
-    setup, choice = candidates.typical(found, ""), found[name]
-    usual = timeline(setup)
-    others = dict.fromkeys((*choice.probable, *choice.cheapest))
-    return any(timeline(replace(setup, **{name: value})) != usual for value in others if value != choice.typical)
-
-
-def _place(origin: Origin, reason: str) -> str:
-    """Where it is, without the words that the reason repeats."""
-    where = Origin("", origin.path, origin.line) if origin.text == reason else origin
-    return f" ({where})" if origin.path else ""
-
-
-def _is_worth_a_line(sourced: Sourced[Any], unknown: Unknown) -> bool:
-    """A reason that says more than the name of the word."""
-    return unknown.reason not in (NOT_GIVEN, NOT_SAID) or (unknown.reason == NOT_SAID and bool(sourced.origin.path))
 
 
 def usable_gib(card: hardware.Card) -> float | None:

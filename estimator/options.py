@@ -10,13 +10,13 @@ from typing import Any, NoReturn
 
 from analyzer.errors import InputError
 from estimator import hardware
-from estimator.estimation import READABLE, WORD_OF
 from estimator.models.choose import choose_model
 from estimator.runconfig import RunConfig
 from estimator.sourced import Origin
+from estimator.unknowns import READABLE, WORD_OF
 from estimator.vocabulary import WORDS, Word, options, word_for_field
 
-_OTHER_NAMES = {"image size": "image_size", "target GPU": "gpu"}
+_OTHER_NAMES = {"target GPU": "gpu"}
 
 
 class _Parser(argparse.ArgumentParser):

@@ -53,8 +53,8 @@ def _targets(facts: ModelFacts, length: Choice) -> Choices:
     if facts.source_tokens:
         target = length if length.is_open is False else undecided(_USUAL_TARGET, 448, cheapest=(16,))
         return {"seq_len": fixed(facts.source_tokens), "target_len": target}
-    shorter = min(_USUAL_TARGET, length.typical)
-    return {"target_len": undecided(shorter, length.typical, cheapest=(min(16, shorter),))}
+    shorter, longest = min(_USUAL_TARGET, length.typical), max(length.probable, default=length.typical)
+    return {"target_len": undecided(shorter, longest, cheapest=(min(16, shorter),))}
 
 
 SECOND = 16_000  # samples of sound, which every encoder of speech reads
@@ -83,7 +83,7 @@ def _units(run: RunConfig, net: images.AnyNet) -> Choice:
 def _image(run: RunConfig, net: images.AnyNet) -> Choices:
     """Pixels of one image, and classes: the id names neither. Without a size that at which a network is trained:
     ImageNet's, COCO's or a camera's, or what it was traced at."""
-    usual: tuple[tuple[int, int], ...] = (net.side,) if isinstance(net, TracedNet) else _USUAL_SIZES[net.task]
+    usual = [net.side] if isinstance(net, TracedNet) else [images.padded(net, *one) for one in _USUAL_SIZES[net.task]]
     if isinstance(net, TracedNet) and net.reads in ("sound", "spectrum"):
         sizes: Choice = fixed(net.side)
     elif not isinstance(run.image_size.value, Unknown):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cache
-from math import exp, fsum, hypot, log
+from math import exp, fsum, hypot, log, prod
 
 from estimator.memory import candidates, runtime, search
 from estimator.memory.choice import Choice, Choices, fixed
@@ -173,9 +173,9 @@ def scaled(spread: search.Spread, *residuals: Residual) -> tuple[float, float, f
 
 
 def compute(found: Choices, architecture: str) -> Computed:
-    """The plausible readings, and what the measured rows say about our error. Of a network whose input nobody knows
-    the likeliest input's, in intervals that hold those of every input that it may have."""
-    each = [_compute(one, architecture) for one in _by_input(found)]
+    """The plausible readings, and what the measured rows say about our error. Where nobody knows how large what is read
+    is, that of the likeliest size, in intervals that hold those of every size that it may have."""
+    each = [_compute(one, architecture) for one in _by_size(found)]
     return replace(
         each[0],
         allocated=_around([one.allocated for one in each]),
@@ -184,13 +184,32 @@ def compute(found: Choices, architecture: str) -> Computed:
     )
 
 
-def _by_input(found: Choices) -> list[Choices]:
-    """The choices with each input that a network of the repository may have, the likeliest first. They are no error
-    around a likeliest one, which adds to others by squares: an answer names them, and is for each."""
+_SIZES = ("micro_batch", "seq_len", "target_len", "image")
+
+
+def _by_size(found: Choices) -> list[Choices]:
+    """The choices with each size that is open decided, the likeliest first, then the smallest and the largest of all.
+    They are no error around a likeliest one, which adds to others by squares: an answer names them, and is for each.
+    Of a network of the repository its inputs, and which networks they are, count as sizes."""
     facts: Choice = found["facts"]
-    if facts.typical.local is None:
-        return [found]
-    return [{**found, "facts": fixed(one)} for one in dict.fromkeys((facts.typical, *facts.probable))]
+    readings = (facts.typical, *facts.probable) if facts.typical.local is not None else ()
+    ends: list[Choices] = [{}, {}, {}]
+    for name in _SIZES:
+        choice = found.get(name)
+        if name == "target_len" and not facts.typical.source_tokens:
+            continue  # no option says it: beside a source of the run's length it is a habit
+        if choice is not None and len(choice.probable) > 1 and not choice.is_even:
+            ordered = sorted(choice.probable, key=_extent)
+            for end, value in zip(ends, (choice.typical, ordered[0], ordered[-1]), strict=True):
+                end[name] = replace(choice, typical=value, probable=(value,))
+    kept = ends if ends[0] else ends[:1]
+    if not readings:
+        return [{**found, **end} for end in kept]
+    return [{**found, **end, "facts": fixed(one)} for one in dict.fromkeys(readings) for end in kept]
+
+
+def _extent(size: int | tuple[int, ...]) -> int:
+    return prod(size) if isinstance(size, tuple) else size
 
 
 def _around(intervals: list[Interval]) -> Interval:
@@ -225,7 +244,7 @@ def _nearest(sizes: Raw) -> Setup:
 
 def outlook(found: Choices, architecture: str) -> tuple[int, int]:
     """The likeliest and the most plausible bytes that occupy the card: the upper half of `compute`, for searching."""
-    each = [_outlook(one, architecture) for one in _by_input(found)]
+    each = [_outlook(one, architecture) for one in _by_size(found)]
     return each[0][0], max(high for _, high in each)
 
 

@@ -13,13 +13,13 @@ import pytest
 from analyzer.errors import InputError
 from estimator.api import Interval, RunConfig, estimate, estimate_words
 from estimator.changes import SAME_TRAINING, Change, changes
-from estimator.estimation import READABLE
 from estimator.estimation import estimate as bare
 from estimator.impact import verdict_of
 from estimator.inverse import below
 from estimator.options import options_for
 from estimator.report import Estimate, Verdict
 from estimator.sourced import Origin
+from estimator.unknowns import READABLE
 from estimator.verdict import least_favourable, overall, verdict_for
 
 PEAK = Interval(60, 70, 76, 84)
