@@ -170,8 +170,12 @@ def _of_size(run: RunConfig, model: ModelChoice) -> Iterator[Contradiction]:
     listed = find_model(model.id) or model.readings[0]
     if not 1 / _TOO_FAR < given / listed.params < _TOO_FAR:
         which = "given, and counted" if model.params == given else "given, and not counted"
-        text = f"{model.id} has {listed.params / 1e9:.3g}B parameters; {given / 1e9:.3g}B are {which}"
+        text = f"{model.id} has {_count(listed.params)} parameters; {_count(given)} are {which}"
         yield Contradiction(text, ("params", "model"))
+
+
+def _count(params: int) -> str:
+    return f"{params / 1e9:.3g}B" if params >= 10**8 else f"{params / 1e6:.3g}M" if params >= 10**6 else f"{params:,}"
 
 
 def _of_ranks(run: RunConfig) -> Iterator[Contradiction]:

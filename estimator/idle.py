@@ -49,6 +49,11 @@ class _Case:
         return self.setup.facts.kind
 
     @property
+    def has_volume(self) -> bool:
+        """Whether a network of the repository reads frames, or slices."""
+        return self.setup.facts.local is not None and self.setup.facts.local.kind == "volume"
+
+    @property
     def reads(self) -> str:
         """What a network of the repository reads; empty where it is none, or reads several things."""
         net = self.says("network")
@@ -86,7 +91,8 @@ _RULES: tuple[_Rule, ...] = (
     (("image_size",), lambda case: case.kind in _TEXT and case.setup.facts.tower is None, "the model reads no image"),
     (("image_size",), lambda case: case.setup.facts.tower is not None,
      "pictures are counted at the size that the model's image encoder was trained on"),
-    (("frames",), lambda case: case.setup.facts.pixel_net is None or not case.setup.facts.pixel_net.stride,
+    (("frames",), lambda case: not case.has_volume and
+     (case.setup.facts.pixel_net is None or not case.setup.facts.pixel_net.stride),
      "the model makes no video that we know of"),
     (("loss_impl",), lambda case: not case.setup.facts.has_head, "the model makes no logits over a vocabulary"),
     (("attention",), lambda case: not case.setup.facts.has_attention, "the model has no attention"),

@@ -9,6 +9,7 @@ from functools import partial
 from analyzer.api import Files, Network, Origin, Place
 from analyzer.engine import values as engine
 from analyzer.engine.built import MODULES, UNPACKED, Built, held_by
+from analyzer.engine.hooks import framework_of
 from analyzer.engine.optim_events import OptimizerMade
 from analyzer.engine.program import Program
 from analyzer.engine.sources import Sources
@@ -72,9 +73,11 @@ def _said(found: Survey, sources: Sources, tree: NotebookFiles) -> Network:
 
 
 def trained(program: Program) -> list[engine.ObjectId]:
-    """The modules whose parameters an optimizer holds, as the outermost modules they are part of."""
+    """The modules whose parameters an optimizer holds, or a framework gives to one, as the outermost modules they are
+    part of."""
     found: dict[engine.ObjectId, None] = {}
     held = {obj for event in program.of(OptimizerMade) for obj in event.modules}
+    held |= {obj for obj, built in program.built.items() if _is_stepped(program, built.cls)}
     for obj in sorted(held):
         built = program.built.get(obj)
         while built is not None and built.parent is not None:
@@ -82,6 +85,12 @@ def trained(program: Program) -> list[engine.ObjectId]:
         if built is not None or program.objects[obj].name.startswith(_LIBRARIES):
             found[obj] = None
     return list(found)
+
+
+def _is_stepped(program: Program, cls: engine.Class) -> bool:
+    """Whether a framework trains what is made of a class (a LightningModule makes optimizers when it is asked to)."""
+    framework = framework_of(program.knowledge, cls)
+    return framework is not None and framework.kind == "Module" and "step" in framework.owns
 
 
 class Bridge:

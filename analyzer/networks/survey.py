@@ -192,7 +192,9 @@ def _first_layer(made: Instance) -> tuple[str, int]:
     """What kind of input the first layer with weights takes, and how many channels or features."""
     for each in held(made):
         name, fields = each.cls.name.rpartition(".")[2], each.fields
-        weight = fields.get("weight")
+        weight, size = fields.get("weight"), fields.get("input_size")
+        if isinstance(size, int) and each.cls.home.prefix:  # recurrent
+            return "features", size
         if not isinstance(weight, Tensor) or not each.cls.home.prefix or len(weight.shape) < 2:
             continue
         if name.startswith("Conv") and not name.startswith("ConvTranspose") and len(weight.shape) in _MAPS:
@@ -205,11 +207,6 @@ def _first_layer(made: Instance) -> tuple[str, int]:
             return "tokens", weight.shape[0]
         if name == "Linear":
             return "features", weight.shape[1]
-    recurrent = next((each for each in held(made) if isinstance(each.fields.get("input_size"), int)), None)
-    if recurrent is not None:
-        size = recurrent.fields["input_size"]
-        assert isinstance(size, int)
-        return "features", size
     own = next((each for _, each in parameters(made) if len(each.shape) in (2, 4)), None)
     if own is None:
         return "", 0

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shlex
 import textwrap
 from dataclasses import replace
@@ -114,9 +115,12 @@ def _bases(args: argparse.Namespace, said: RunConfig) -> list[RunConfig]:
 
 
 def _refuse_options(words: list[str]) -> None:
-    """GPUs and models are options here; a comment of a pull request may begin with them."""
+    """GPUs and models are options here; a comment of a pull request may begin with them. A command begins with a
+    program: scripts and launch files alone are several files."""
     from estimator.options import meant
 
+    if len(words) > 1 and all(Path(word).is_file() for word in words) and not os.access(words[0], os.X_OK):
+        raise InputError(f"{words[0]} and {words[1]}: one file at a time; a command begins with its program")
     if any(word.startswith("-") for word in words):
         return  # a launch command
     options = [meant(word) for word in words if not Path(word).exists()]

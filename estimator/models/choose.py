@@ -97,15 +97,15 @@ def _local(run: RunConfig, net: LocalNet) -> ModelChoice:
         reason = f"{net.name}: the parameters of some of its parts are not in the text{': ' * bool(what)}{what}"
         return ModelChoice((), net.name, None, source, reason, _smallest(found))
     if not sized.passes:
-        return ModelChoice((), net.name, net.params, source, _no_pass(net, image, length), _smallest(found))
+        return ModelChoice((), net.name, net.params, source, _no_pass(run, net, image, length), _smallest(found))
     return ModelChoice(tuple(found), net.name, net.params, source)
 
 
-def _no_pass(net: LocalNet, image: tuple[int, int] | None, length: int | None) -> str:
+def _no_pass(run: RunConfig, net: LocalNet, image: tuple[int, int] | None, length: int | None) -> str:
     """Why nothing is known of its forward pass, and what to do."""
     if not net.passes:
         known = f"{net.name}: its parameters are known ({net.params:,}), what its forward pass keeps is not"
-        return f"{known}: {net.problem}" if net.problem else known
+        return f"{known}: {net.problem}{_made_for(run)}" if net.problem else known
     is_image = net.passes[0].image is not None
     ordered = sorted(net.passes, key=lambda each: each.size)
     counted = " to ".join(dict.fromkeys((ordered[0].size_text, ordered[-1].size_text)))
@@ -114,6 +114,17 @@ def _no_pass(net: LocalNet, image: tuple[int, int] | None, length: int | None) -
     return (
         f"{net.name}: this run has its forward pass for {counted}, not for {asked}: only the script says it "
         f"(`preflight estimate SCRIPT {option}`)"
+    )
+
+
+def _made_for(run: RunConfig) -> str:
+    """Where a size that is overruled may be what the network is made for, and not only what it is given."""
+    sizes = [size for size in (run.image_size, run.seq_len) if size.is_known and size.overrides]
+    if not sizes or not (place := sizes[0].overrides[0].origin).path:
+        return ""
+    return (
+        f"; it may be made for the size that is overruled, {place}: where an argument of the script says that, give it "
+        "in the command (`preflight estimate -- python SCRIPT ARGUMENTS`)"
     )
 
 

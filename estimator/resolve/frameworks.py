@@ -18,7 +18,7 @@ from estimator.sourced import Origin, Sourced, Unknown
 from estimator.vocabulary import implied, word_for_field
 
 DTYPE_FACTS = frozenset({"weights_dtype", "compute_dtype"})
-PLAIN_FACTS = frozenset({"momentum", "new_tokens", "deepspeed_config", "is_trained"})
+PLAIN_FACTS = frozenset({"momentum", "new_tokens", "deepspeed_config", "is_trained", "devices"})
 
 
 def table() -> Mapping[str, Any]:

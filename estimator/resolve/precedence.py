@@ -142,7 +142,7 @@ def _completed(run: RunConfig, launch: LaunchConfig, facts: Facts, engine: dict[
         is_default = fields[name].is_known and fields[name].origin.text.startswith(("nothing ", "default of "))
         if name == "precision" or not fields[name].is_known or is_default:
             fields[name] = value
-    fields["num_gpus"] = _gpus(run, launch)
+    fields["num_gpus"] = _gpus(run, launch, facts)
     fields["nodes"] = launch.processes.nodes if launch.processes.nodes.is_known else launch.target.nodes
     fields["gpu"] = _gpu(launch.target.gpu)
     if "sharding" not in engine or engine["sharding"].is_known:
@@ -164,10 +164,27 @@ def _may_start_more(given: Sourced[Any], launch: LaunchConfig) -> bool:
     return is_unread and launch.target.gpus_per_node.value != 1
 
 
-def _gpus(run: RunConfig, launch: LaunchConfig) -> Sourced[int]:
-    """One for each process; all that it sees for a process that splits its batches over them."""
+def _gpus(run: RunConfig, launch: LaunchConfig, facts: Facts) -> Sourced[int]:
+    """One for each process; all that it sees for a process that splits its batches over them, and what a trainer is
+    told where it starts the processes itself."""
+    is_one = launch.processes.per_node.value == 1 and launch.command.launcher == "python"
+    if "starts_processes" in facts.marks and is_one:
+        return _devices(facts, launch)
     if run.splits_batch.value is not True or launch.processes.per_node.value != 1:
         return launch.processes.per_node
+    return visible_devices(launch.command.env) or launch.target.gpus_per_node
+
+
+def _devices(facts: Facts, launch: LaunchConfig) -> Sourced[int]:
+    """``devices=2``, ``[0, 1]``, ``"0,1"``; "auto" and -1 are all that there are."""
+    given = facts.one("devices")
+    value = given.value if given is not None else "auto"
+    if given is not None and isinstance(value, Unknown):
+        return not_known(value.reason, given.origin)
+    if isinstance(value, str) and re.fullmatch(r"\d+(,\d+)*,?", value):
+        value = tuple(value.strip(",").split(",")) if "," in value else int(value)
+    if given is not None and isinstance(value, (int, tuple)) and value not in (-1, 0):
+        return replace(given, value=value if isinstance(value, int) else len(value))
     return visible_devices(launch.command.env) or launch.target.gpus_per_node
 
 
@@ -205,6 +222,8 @@ def _sharding(fields: dict[str, Sourced[Any]], launch: LaunchConfig, facts: Fact
     is_several = isinstance(per_node, int) and isinstance(nodes, int)
     if launch.recipe is not None and is_several and given.value.plausible == ("none", "ddp"):
         return Sourced("ddp", replace(launch.processes.per_node.origin, text="several processes, nothing is sharded"))
+    if "starts_processes" in facts.marks and not given.origin.path:
+        return Sourced("ddp", replace(facts.marks["starts_processes"], text="one process per device"))
     owner = facts.marks.get("trainer") or facts.marks.get("accelerator") or facts.marks.get("hf_parser")
     if owner is not None and launch.command.launcher != "python":
         return Sourced("ddp", replace(owner, text="wraps the model for data parallelism"))

@@ -731,6 +731,15 @@ class Net(nn.Module):
         (MAPS, {"image": (300, 200)}, "image", (3, 300, 200)),
         (SIGNAL, {"length": 777}, "signal", (80, 777)),
         (STEPS, {"length": 777}, "sequence", (777, 80)),
+        (
+            (
+                "self.a, self.b = nn.LSTM(80, 256, 2, batch_first=True), nn.Linear(256, 1)",
+                "return self.b(self.a(x)[0][:, -1])",
+            ),
+            {"length": 777},
+            "sequence",
+            (777, 80),
+        ),
         (VOLUME, {"image": (96, 96)}, "volume", (1, 96, 96, 96)),
         (VOLUME, {"image": (96, 80)}, "volume", (1, 16, 96, 80)),
         (VOLUME, {"image": (96, 96), "frames": 5}, "volume", (1, 5, 96, 96)),

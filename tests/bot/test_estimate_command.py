@@ -257,3 +257,10 @@ def test_a_model_nobody_lists_is_told_where_to_look(capsys: pytest.CaptureFixtur
     assert "preflight models WORD" in " ".join(text.split())
     text = printed(capsys, "estimate", "--model", "mistralai/Mistral-7B-v0.4", "--gpu", "T4")
     assert "nearest: mistralai/Mistral-7B-v0.3" in " ".join(text.split())
+
+
+def test_several_files_are_no_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("train.py", "run.sh"):
+        (tmp_path / name).write_text("import torch\n")
+    assert run(["estimate", str(tmp_path / "train.py"), str(tmp_path / "run.sh")]) == 2
+    assert "one file at a time" in capsys.readouterr().err

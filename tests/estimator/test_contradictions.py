@@ -49,7 +49,7 @@ def reasons(**fields: Any) -> str:
         ("T4 has 14.6 GiB; 80 GiB are given, and counted", {"gpu": "T4", "gpu_memory": 80}),
         ("of convolutions the number is rough", {"model": "resnet50", "tp_degree": 2, "num_gpus": 2}),
         ("LOMO steps inside backward", {"optimizer": "lomo", "grad_accum": 2}),
-        ("resnet50 has 0.0256B parameters; 7B are given, and not counted", {"model": "resnet50", "params": "7B"}),
+        ("resnet50 has 25.6M parameters; 7B are given, and not counted", {"model": "resnet50", "params": "7B"}),
         ("zero3 on one GPU shards nothing", {"sharding": "zero3", "num_gpus": 1}),
         ("fsdp on one rank shards nothing", {"sharding": "fsdp", "num_gpus": 8, "tp_degree": 8}),
         ("8 GPUs are not divisible by 3 (tensor parallel)", {"num_gpus": 8, "tp_degree": 3}),

@@ -479,3 +479,24 @@ def test_a_network_is_asked_for_what_it_reads(text: str, option: str, wrong: str
     result = estimate(on(run_of(text, run_from({wrong: "512"})), "A100"))
     assert told in result.reasons
     assert result.peak == plain.peak
+
+
+def test_a_size_that_overrules_an_argument_of_the_script_says_where_it_belongs() -> None:
+    text = ANY_SIZE.replace("import torch\n", "import argparse, torch\np = argparse.ArgumentParser()\n", 1).replace(
+        "class Net", "p.add_argument('--size', type=int, default=64)\nargs = p.parse_args()\n\nclass Net", 1
+    )
+    text = text.replace("transforms.ToTensor()", "transforms.RandomCrop(args.size), transforms.ToTensor()")
+    text = text.replace("nn.Conv2d(width, 2, 1)", "nn.Linear(width * args.size ** 2, 2)")
+    text = text.replace("self.head(self.body(x))", "self.head(self.body(x).flatten(1))")
+    assert estimate(on(run_of(text), "T4")).verdict == "fits"
+    result = estimate(on(run_of(text, sized(100)), "T4"))
+    assert re.search(r"made for the size that is overruled, train.py:\d+ \(--size, default 64\)", result.reasons[0])
+    assert "give it in the command" in result.reasons[0]
+
+
+def test_frames_of_a_volume_are_counted() -> None:
+    text = ANY_SIZE.replace("Conv2d", "Conv3d").replace("BatchNorm2d", "BatchNorm3d")
+    run = run_of(text, run_from({"image_size": "64x48", "frames": "20"}))
+    result = estimate(on(run, "T4"))
+    assert any("(3x20x64x48)" in term.formula for term in result.terms)
+    assert not any("not counted" in reason for reason in result.reasons)

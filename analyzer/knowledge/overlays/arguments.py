@@ -70,7 +70,7 @@ def _default(machine: Calls, args: Args, name: str, at: int, state: State) -> Va
     if value is None:
         required = args.keywords.get("required")
         if not name.startswith("-") or (isinstance(required, Const) and required.value):
-            reason = f"argument {name} is required"
+            reason = f"argument {name} is required, and no command gives it"
             return Unknown(reason, is_given=True, trace=start(site, reason, Gap.UNSEEN))
         by_action = {"store_true": False, "store_false": True}.get(_action(args))
         value = const(by_action)
