@@ -278,6 +278,13 @@ def _share_of_epochs(program: Program, made: Obj) -> str:
     call = words(program).node(made.trace.site)
     given = _given(call, "lr_lambda", 1) if isinstance(call, ir.Call) else None
     function: ir.Lambda | ir.FunctionDef | None = given if isinstance(given, ir.Lambda) else None
+    if isinstance(given, ir.Name) and (made_by := _assigned_to(program, made, given.id)) is not None:
+        given = made_by
+        function = given if isinstance(given, ir.Lambda) else None
+    if isinstance(given, ir.Attribute) and isinstance(given.value, ir.Call):  # ``Decay(epochs, 0, start).step``
+        given = given.value
+    if isinstance(given, ir.Call):
+        return next((said for arg in given.args if _EPOCHS.fullmatch(said := last_name(arg.value))), "")
     if isinstance(given, ir.Name):
         named = [each for each in of_type(program.unit(made.trace.site.path), ir.FunctionDef) if each.name == given.id]
         function = named[0] if len(named) == 1 else None
@@ -292,6 +299,17 @@ def _share_of_epochs(program: Program, made: Obj) -> str:
             if is_plain and _EPOCHS.fullmatch(said):
                 return said
     return ""
+
+
+def _assigned_to(program: Program, made: Obj, name: str) -> ir.Expr | None:
+    """The function, or the call that gives it, that a name was assigned before a scheduler is made of it."""
+    nodes = of_type(program.unit(made.trace.site.path), ir.Assign)
+    values = [
+        node.value
+        for node in nodes
+        if node.at < made.trace.site.at and any(isinstance(to, ir.Name) and to.id == name for to in node.targets)
+    ]
+    return values[-1] if values and isinstance(values[-1], (ir.Lambda, ir.Call)) else None
 
 
 def _decays(gamma: float | None) -> float:

@@ -14,7 +14,7 @@ from analyzer.findings import Severity
 from analyzer.fixes.edits import InsertAfter, InsertStatement
 from analyzer.rules.base import DraftFix, Report, Rule
 from analyzer.rules.iteration import between, nest_of
-from analyzer.rules.spoken_steps import never_stepped, never_updated, stepped_past, tell
+from analyzer.rules.spoken_steps import is_told, never_stepped, never_updated, never_used, stepped_past, tell
 from analyzer.syntax import ir
 
 _HOOKS = re.compile(rb"register_\w*backward_hook|\.register_hook\(")
@@ -83,6 +83,16 @@ def _by_words(program: Program, report: Report) -> None:
         "the gradients are reset here",
         "the backward pass",
     )
+    unused = [each for each in never_used(program) if not is_told(report, each[0], even_possible=True)]
+    for _, site, name in unused:
+        report(
+            site,
+            f"`{name}` is made here, beside an optimizer that is stepped, and nothing {{does step}} it: what it holds "
+            "never changes. Call its `step()` after the backward pass.",
+            because=[start(site, "made here")],
+            gaps=[Gap.CONVENTION],
+            severity=Severity.NOTE,  # what it holds may be frozen for now
+        )
     tell(
         report,
         never_updated(program),

@@ -172,5 +172,6 @@ def is_handed_on(body: ir.Block, names: frozenset[str], besides: frozenset[int] 
 
 def _only_reads(call: ir.Call) -> bool:
     """What makes a scheduler, saves a checkpoint or sets a learning rate."""
-    name = dotted(call.callee) or last_name(call.callee)
-    return is_scheduler(name) or pattern("reads an optimizer").search(last_name(call.callee)) is not None
+    name, full = last_name(call.callee), dotted(call.callee) or ""
+    is_kept = len(call.args) > 1 and pattern("keeps an optimizer").search(name) is not None
+    return is_kept or is_scheduler(full or name) or pattern("reads an optimizer").search(name) is not None

@@ -8,13 +8,23 @@ from collections.abc import Iterable, Iterator
 
 from analyzer.engine.events import Clear, Step
 from analyzer.engine.program import Program, extent
-from analyzer.engine.trace import Gap, start
+from analyzer.engine.trace import Gap, Site, start
 from analyzer.engine.words import spelled
 from analyzer.findings import Confidence, Severity
 from analyzer.knowledge.words import pattern
 from analyzer.records import dataclass
 from analyzer.rules.base import Report
-from analyzer.rules.spoken import Act, Spoken, are_apart, is_handed_on, is_optimizer, is_scaled, is_scaler, spoken
+from analyzer.rules.spoken import (
+    Act,
+    Spoken,
+    are_apart,
+    is_handed_on,
+    is_optimizer,
+    is_scaled,
+    is_scaler,
+    is_scheduler,
+    spoken,
+)
 from analyzer.syntax import ir
 from analyzer.syntax.remembered import remembered
 from analyzer.syntax.scope import dotted, last_name, of_type, target_names, walk
@@ -26,7 +36,7 @@ _BY_HAND = re.compile(
 """What else resets gradients; ``zero_grad`` itself is looked at by what it is called on."""
 _ZERO_GRAD = re.compile(rb"zero_grad")
 _STEPS = re.compile(rb"step\w{0,20}\(")
-_READS = re.compile(rb"\.grad\b|autograd\.grad\(|_hook\(")
+_READS = re.compile(rb"\.grad\b(?!\s+is\b)|autograd\.grad\(|_hook\(")
 """What gradients are computed for besides a step, and what divides them by hand."""
 _SCALES = re.compile(rb"\.scale\(")
 _DISABLED = re.compile(rb"enabled\s*=\s*False")
@@ -76,13 +86,18 @@ class _Called:
     drawn: frozenset[str]
 
 
+def _act_of(method: str) -> str:
+    """``step_and_update_lr`` is a step too."""
+    return "step" if "step" in method else method
+
+
 @remembered(maxsize=16)
 def _called(unit: ir.Unit) -> _Called:
     on: dict[str, set[str]] = {"zero_grad": set(), "step": set(), "update": set(), "unscale_": set()}
     for call in of_type(unit, ir.Call):
-        if isinstance(call.callee, ir.Attribute) and call.callee.attr in on:
-            on[call.callee.attr].add((dotted(call.callee.value) or "?").rpartition(".")[2])
-            if call.callee.attr == "step":
+        if isinstance(call.callee, ir.Attribute) and (name := _act_of(call.callee.attr)) in on:
+            on[name].add((dotted(call.callee.value) or "?").rpartition(".")[2])
+            if name == "step":
                 on["step"].update((dotted(arg.value) or "?").rpartition(".")[2] for arg in call.args)
     drawn = {name for loop in of_type(unit, ir.For) for name in target_names(loop.target)}
     cleared, stepped, updated, unscaled = (frozenset(on[each]) for each in ("zero_grad", "step", "update", "unscale_"))
@@ -117,7 +132,7 @@ def never_reset(program: Program) -> Iterator[Found]:
                 continue
             if is_handed_on(body.body, frozenset([step.name])) or _is_reset_elsewhere(program, body, step):
                 continue
-            if _is_made_in(unit, step):
+            if _is_made_in(unit, body, step):
                 continue
             yield body, passes[-1], step
             break
@@ -130,13 +145,15 @@ def _is_of_one(step: Act, called: _Called) -> bool:
     return not any(each.strip("_").lower() in bare or bare in each.strip("_").lower() for each in called.cleared)
 
 
-def _is_made_in(unit: ir.Unit, step: Act) -> bool:
-    """Whether a loop around the step makes the optimizer, with or without its network."""
+def _is_made_in(unit: ir.Unit, body: Spoken, step: Act) -> bool:
+    """Whether a loop around the step makes the optimizer, with or without its network; where there is none, whether
+    the same function does, which steps once."""
     loops = [node for node in of_type(unit, ir.For) if node.at in step.loops]
+    blocks = [loop.body for loop in loops] if step.loops else [body.body]
     return any(
         isinstance(node, ir.Assign) and step.name in {(dotted(to) or "").rpartition(".")[2] for to in node.targets}
-        for loop in loops
-        for node in walk(loop.body, into_functions=False)
+        for block in blocks
+        for node in walk(block, into_functions=False)
     )
 
 
@@ -185,6 +202,51 @@ def _is_left_unstepped(program: Program, body: Spoken, clear: Act, called: _Call
     unit = program.unit(body.path)
     mine = frozenset([clear.name])
     return unit is not None and not is_handed_on(unit.body, mine) and not _does_caller(program, body, _STEPS)
+
+
+def never_used(program: Program) -> Iterator[tuple[Spoken, Site, str]]:
+    """The optimizer that a function makes and neither steps nor hands on, beside one that it steps: where, and its
+    name."""
+    for body in spoken(program):
+        stepped = {act.name for act in body.of("step")}
+        if not stepped:
+            continue
+        held = set[str]()
+        nodes = list(walk(body.body, into_functions=True))
+        for node in nodes:
+            if not isinstance(node, ir.Assign) or len(node.targets) != 1 or not isinstance(node.value, ir.Call):
+                continue
+            target = node.targets[0]
+            if isinstance(target, ir.Name) and is_optimizer(target.id):
+                kind = pattern("optimizer class").search(last_name(node.value.callee))
+                holds = spelled(node.value.args[0].value) if node.value.args else ""
+                if kind and holds and target.id not in stepped | held and not _is_of_use(nodes, target.id):
+                    others = (each for each in nodes if isinstance(each, ir.Call) and each is not node.value)
+                    if not any(each.args and spelled(each.args[0].value) == holds for each in others):
+                        held.add(target.id)
+                        yield body, Site(body.path, node.at), target.id
+
+
+def _is_of_use(nodes: list[object], name: str) -> bool:
+    """Whether anything but resets and reads of its settings is done with a variable."""
+    idle = {
+        id(node.value)
+        for node in nodes
+        if isinstance(node, ir.Attribute)
+        and node.attr in {"zero_grad", "param_groups", "state_dict", "load_state_dict"}
+    }
+    idle |= {id(to) for node in nodes if isinstance(node, ir.Assign) for to in node.targets}
+    idle |= {
+        id(arg.value)
+        for node in nodes
+        if isinstance(node, ir.Call) and is_scheduler(_called_as(node))
+        for arg in node.args
+    }
+    return any(isinstance(node, ir.Name) and node.id == name and id(node) not in idle for node in nodes)
+
+
+def _called_as(call: ir.Call) -> str:
+    return dotted(call.callee) or ""
 
 
 def never_updated(program: Program) -> Iterator[Found]:
@@ -240,13 +302,13 @@ def summed_micro_batches(program: Program) -> Iterator[Found]:
     their number in the file."""
     for body in spoken(program):
         unit = program.unit(body.path)
-        if unit is None or not body.of("step", "scaled step"):
+        if unit is None or not body.of("step", "scaled step") or _READS.search(program.project.read(body.path) or b""):
             continue
         branches = {node.at: node for node in _tests(body.body)}
         for step in body.of("step", "scaled step"):
             count = _periodic_count(body, step, branches) or _inner_count(body, step, branches)
-            if count and not _is_divided(unit, count):
-                passes = [act for act in body.of("backward") if act.loops[: len(step.loops)] == step.loops]
+            passes = [act for act in body.of("backward") if act.loops[: len(step.loops)] == step.loops]
+            if count and not _is_divided(unit, count) and not any(map(_is_weighed, passes)):
                 yield body, passes[-1], step
                 break
 
@@ -297,10 +359,27 @@ def _is_foreign(passes: list[Act]) -> bool:
 
 def _is_divided(unit: ir.Unit, count: str) -> bool:
     """Whether anything in the file is divided by what is spelled like a number of micro-batches."""
+    if any(count in {spelled(to) for to in node.targets} and _divides(node.value) for node in of_type(unit, ir.Assign)):
+        return True  # a nominal batch is made up to, of sizes that are known: its sum may be meant
     divided = [node.right for node in of_type(unit, ir.Operation) if node.op == "/" and not _is_log(node.left)]
     divided += [node.value for node in of_type(unit, ir.Augment) if node.op == "/"]
     said = (spelled(each) for each in divided if each is not None)
     return any(each == count or pattern("accumulation").search(each) for each in said)
+
+
+def _divides(value: ir.Expr | None) -> bool:
+    parts = walk((ir.Evaluate(value.at, value),), into_functions=False) if value is not None else ()
+    return any(isinstance(part, ir.Operation) and part.op in {"/", "//"} for part in parts)
+
+
+def _is_weighed(backward: Act) -> bool:
+    """``loss.sum().mul(scale / total).backward()``."""
+    parts = walk((ir.Evaluate(backward.at, backward.call),), into_functions=False)
+    return any(
+        (isinstance(part, ir.Operation) and part.op in {"*", "/"})
+        or (isinstance(part, ir.Call) and last_name(part.callee) in {"mul", "div"})
+        for part in parts
+    )
 
 
 def _is_log(divided: ir.Expr) -> bool:
@@ -312,7 +391,7 @@ def _is_log(divided: ir.Expr) -> bool:
 def early_schedules(program: Program) -> Iterator[Found]:
     """A scheduler that is stepped after the backward pass and before the one step of the optimizer, in one block."""
     for body in spoken(program):
-        for schedule in body.of("schedule"):
+        for schedule in (act for act in body.of("schedule") if not act.call.args):
             steps = [act for act in body.of("step", "scaled step") if act.loops == schedule.loops]
             after = [act for act in steps if act.block == schedule.block and act.place > schedule.place]
             before = [act for act in steps if act.at < schedule.at]
@@ -350,4 +429,4 @@ def _made_by_steps(unit: ir.Unit, name: str) -> ir.Call | None:
     if not made or not all(pattern("schedule of steps").search(last_name(call.callee)) for call in made):
         return None  # one of two kinds, as an option says
     said = [" ".join(spelled(arg.value) + (arg.keyword or "") for arg in call.args) for call in made]
-    return made[0] if all(re.search(r"step|len|total|iter", each) for each in said) else None
+    return made[0] if any(re.search(r"step|len|total|iter", each) for each in said) else None
