@@ -11,7 +11,7 @@ from analyzer.engine.devices import are_synthetic
 from analyzer.engine.events import Clear, Kept, Store
 from analyzer.engine.graphs import carries, first_trace, without_graph
 from analyzer.engine.machine import CONTAINERS, Args, unseen
-from analyzer.engine.optim_events import LayerReplaced, OptimizerMade
+from analyzer.engine.optim_events import GRADIENTS, LayerReplaced, OptimizerMade
 from analyzer.engine.padding import padding_of, unpadded
 from analyzer.engine.state import GRAD_OFF, State
 from analyzer.engine.trace import start
@@ -107,7 +107,7 @@ class Assignments(Calls):
         if target.attr == "requires_grad" and self.wanted:  # for the estimator: as if `requires_grad_` were called
             self.saw("torch.Tensor.requires_grad_", Args((value,)), at, state, receiver)
         for case in receiver.cases:
-            if target.attr == "grad":
+            if target.attr in GRADIENTS:
                 modules = case.param_of if isinstance(case, Tensor) else frozenset()
                 is_none = all(isinstance(given, Const) and given.value is None for given in value.cases)
                 self.emit(Clear, at, None, modules=modules, is_replaced=not is_none)
@@ -260,7 +260,7 @@ class Assignments(Calls):
             result = measures.added_up(value, result, self.site(node.at))
             if isinstance(value, Const) and value.value == 1 and self.is_once_per_batch(state):
                 result = Scalar("batches", trace=start(self.site(node.at), "one is added for each batch"))
-        is_gradient = isinstance(node.target, ir.Attribute) and node.target.attr == "grad"
+        is_gradient = isinstance(node.target, ir.Attribute) and node.target.attr in GRADIENTS
         if not is_gradient or node.op == "*":  # ``p.grad /= n`` resets nothing; a factor may be 0
             self.assign(node.target, result, state, node.at)
         return state

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from analyzer.engine import measures, outputs, shapes
 from analyzer.engine.machine import CONTAINERS, MAYBE, SEQUENTIAL, SEVERAL, Args, unseen
-from analyzer.engine.optim_events import GradientRead
+from analyzer.engine.optim_events import GRADIENTS, GradientRead
 from analyzer.engine.state import State
 from analyzer.engine.trace import start
 from analyzer.engine.typing import is_blank
@@ -123,7 +123,7 @@ class Lookups(Uses):
         if isinstance(case, Class):
             found = self.class_attribute(case, attr, state)
             return of_class(found, case) if found is not None else Method(case, attr)
-        if attr == "grad":
+        if attr in GRADIENTS:
             self.emit(GradientRead, at, None)
         if isinstance(case, Tuple) and attr in _PAIR and len(case.items) == len(_PAIR):
             return case.items[_PAIR.index(attr)]
@@ -184,11 +184,11 @@ class Lookups(Uses):
         return value
 
     def tensor_attribute(self, case: Tensor, attr: str, at: int) -> Value:
-        if attr == "grad":
+        if attr in GRADIENTS:
             self.emit(GradientRead, at, None)
         if attr == "data":
             self.leaves_graph((case,), at)
-        if attr in {"data", "grad"}:
+        if attr == "data" or attr in GRADIENTS:
             same = outputs.marks_in(case.via) if attr == "data" and case.via else frozenset()
             return Tensor(
                 param_of=case.param_of, device=case.device, trace=case.trace, activation=case.activation, via=same

@@ -105,6 +105,10 @@ class Unregistered(Event):
     prefix: str | None
 
 
+GRADIENTS = frozenset({"grad", "_grad"})
+"""The attributes that a tensor's gradient goes by."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GradientRead(Event):
     """``p.grad`` is read: gradients are used for something other than an optimizer's step."""

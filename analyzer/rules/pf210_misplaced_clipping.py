@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from analyzer.engine.events import Backward, Clear, Escape, Guard, Step
-from analyzer.engine.optim_events import Accumulate, Clip, OptimizerMade
+from analyzer.engine.optim_events import Accumulate, Clip, GradientRead, OptimizerMade
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap, Site, start
 from analyzer.engine.values import Const
@@ -187,6 +187,8 @@ def _other_parameters(program: Program, report: Report, clip: Clip, steps: list[
     if any(step.optimizer in parted for step in after):
         return False  # it holds parameters besides that were not seen: ``[{"params": …}] + model.param_groups()``
     first = after[0]
+    if between(program.of(GradientRead), clip, first):
+        return False  # what was clipped is handed to the parameters that the step updates
     if any(other is not clip and other.modules & first.modules and other.order < first.order for other in clips):
         return False
     report(

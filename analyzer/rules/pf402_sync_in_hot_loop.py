@@ -17,7 +17,7 @@ from analyzer.rules.base import Report, Rule
 from analyzer.rules.distinct_values import is_done_once, is_over_distinct, is_reached_once
 from analyzer.rules.offered import is_switched_away
 from analyzer.syntax import ir
-from analyzer.syntax.scope import assigned_names, dotted, target_names, walk
+from analyzer.syntax.scope import assigned_names, dotted, last_name, of_type, target_names, walk
 
 MAX_FEW = 32
 MAX_SHOWN = 8
@@ -27,6 +27,9 @@ MANY_READS = 3
 
 _ELSEWHERE = re.compile(rb"cuda|device|\.to\(|accelerat|mps|xla|fabric|Trainer|gpu", re.IGNORECASE)
 """What a program says that uses anything but the CPU."""
+
+
+_HANDED = frozenset({"grad", "_grad", "data"})
 
 
 class SyncInHotLoop(Rule):
@@ -209,7 +212,30 @@ def _costs(program: Program, wait: _InLoop) -> bool:
     is_many = is_each or (is_counted and is_over_data and _is_item_of(program, wait.sync, wait.steps[-1], wait.element))
     is_on_device = wait.sync.value is not None and wait.sync.value.device == "accelerator"
     is_costly = wait.is_training and is_many and (is_on_device or _speaks_of_devices(program, wait.sync.site.path))
-    return is_costly and not is_switched_away(program, wait.sync)
+    if not is_costly or is_switched_away(program, wait.sync):
+        return False
+    return not _is_handed_on(program, wait.sync) and not _is_of_some(program, wait)
+
+
+def _is_handed_on(program: Program, sync: Sync) -> bool:
+    """``shared.grad = local.grad.cpu()``: the copy is what is wanted, for a network that lives elsewhere."""
+    unit = program.unit(sync.site.path)
+    kept = (node for node in of_type(unit, ir.Assign) if any(last_name(to) in _HANDED for to in node.targets))
+    return any(getattr(part, "at", None) == sync.site.at for node in kept for part in walk((node,), False))
+
+
+def _is_of_some(program: Program, wait: _InLoop) -> bool:
+    """``if name == "head.weight":``, ``if key in name.split("."):``: whether the text picks some parameters by name."""
+    statement = program.statement_of(wait.element) if wait.element.runs_over == "parameters" else None
+    names = set(target_names(statement.target)) if statement is not None else set()
+    asked = (words(program).node(guard.site) for guard in wait.sync.guards if names)
+    tests = [node.test for node in asked if isinstance(node, ir.If) and isinstance(node.test, ir.Operation)]
+    return any(
+        isinstance(part, ir.Name) and part.id in names
+        for test in tests
+        if test.op in {"in", "=="}
+        for part in walk((test,), False)
+    )
 
 
 def _may_be_a_few(program: Program, loop: Loop) -> bool:
