@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from analyzer.engine.program import Program
 from analyzer.engine.sources import Sources
 from analyzer.engine.state import FALSE, Asked, Base, State, merge
 from analyzer.engine.values import Ref, Scalar, Value, const
-from analyzer.findings import Confidence, Finding
+from analyzer.findings import Confidence, Finding, Report
 from analyzer.fixes.verify import Analyse, verify
 from analyzer.knowledge.schema import knowledge
 from analyzer.project import Project
@@ -80,9 +81,16 @@ def test_the_findings_are_those_of_one_pass_more(start: int, monkeypatch: pytest
     blocks = [block for path in CASES for block in path.read_text(encoding="utf-8").split("```python\n")[1:]]
     texts = {f"case_{number}": block.partition("```")[0] for number, block in enumerate(blocks)}
     chosen = Tree(**dict(list(texts.items())[start::60]))
-    found = analyze(chosen, sorted(chosen.paths()), ALL)
+    found = told(chosen)
     always_again(monkeypatch)
-    assert found == analyze(chosen, sorted(chosen.paths()), ALL)
+    assert found == told(chosen)
+
+
+def told(files: Tree) -> Report:
+    """All that is found, but for which of several witnesses of the same thing the evidence names: the last `train()` of
+    a loop is one as the one before it is."""
+    report = analyze(files, sorted(files.paths()), ALL)
+    return replace(report, findings=tuple(replace(each, evidence=each.evidence[-1:]) for each in report.findings))
 
 
 def test_what_is_asked() -> None:
