@@ -54,6 +54,7 @@ def reduced(files: Files, finding: Finding, entry: str) -> Reduced | None:
     before = sum((tree.read(path) or b"").count(b"\n") + 1 for path in paths)
     found.leave_files_out()
     found.reduce()
+    found.leave_files_out()  # of some nothing is left
     after = sum(text.count("\n") + 1 for text in found.sources.values())
     return Reduced(found.sources, before, after)
 

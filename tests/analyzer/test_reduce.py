@@ -182,6 +182,7 @@ def test_files_between_the_program_and_the_finding_come_along() -> None:
     small = reduced(tree, finding, "main.py")
     assert small is not None
     assert "unrelated.py" not in small.sources
+    assert "pass" not in small.sources.values()
     again = analyze(Tree(small.sources), sorted(small.sources), Options(select=frozenset({"PF101"}))).findings
     assert [(item.path, item.severity, item.confidence) for item in again] == [
         (finding.path, finding.severity, finding.confidence)
