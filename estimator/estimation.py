@@ -11,7 +11,7 @@ from estimator.balance import rest
 from estimator.contradictions import contradictions, refuse_impossible
 from estimator.idle import idle_words
 from estimator.memory import candidates, runtime
-from estimator.memory.interval import Computed, compute, outlook
+from estimator.memory.interval import Computed, compute, highest, outlook
 from estimator.models.choose import ModelChoice, choose_model
 from estimator.models.known import taken_for
 from estimator.report import Estimate, InputLine, Interval, Largest, ModelAnswer, TargetAnswer, Verdict
@@ -83,7 +83,7 @@ def _largest(
     key = runtime_key(cards)
     return inverse.largest(
         run, computed.setup.facts, min(known),
-        lambda changed: outlook(candidates.choices(changed, model.readings), key)[1],
+        lambda changed: highest(candidates.choices(changed, model.readings), key),
     )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from estimator.memory import candidates
-from estimator.memory.interval import outlook
+from estimator.memory.interval import highest
 from estimator.memory.ranks import is_size_open
 from estimator.models.choose import ModelChoice
 from estimator.runconfig import RunConfig
@@ -60,7 +60,7 @@ def _is_count_open(run: RunConfig) -> bool:
 def _high_on(run: RunConfig, model: ModelChoice, architecture: str, gpus: int) -> int:
     nodes = run.nodes if run.nodes.is_known else Sourced(1, _FEW)
     changed = replace(run, num_gpus=Sourced(gpus, _FEW), nodes=nodes)
-    return min(outlook(candidates.choices(changed, model.readings), architecture)[1], MAX_MEMORY)
+    return min(highest(candidates.choices(changed, model.readings), architecture), MAX_MEMORY)
 
 
 def largest(fits: Callable[[int], bool], start: int) -> int | None:
@@ -77,4 +77,4 @@ def largest(fits: Callable[[int], bool], start: int) -> int | None:
 
 def _high(run: RunConfig, model: ModelChoice, architecture: str, micro_batch: int) -> int:
     changed = replace(run, micro_batch=Sourced(micro_batch, _ORIGIN))
-    return min(outlook(candidates.choices(changed, model.readings), architecture)[1], MAX_MEMORY)
+    return min(highest(candidates.choices(changed, model.readings), architecture), MAX_MEMORY)

@@ -244,8 +244,29 @@ def _nearest(sizes: Raw) -> Setup:
 
 def outlook(found: Choices, architecture: str) -> tuple[int, int]:
     """The likeliest and the most plausible bytes that occupy the card: the upper half of `compute`, for searching."""
-    each = [_outlook(one, architecture) for one in _by_size(found)]
-    return each[0][0], max(high for _, high in each)
+    likeliest, *others = _by_size(found)
+    point, high = _outlook(likeliest, architecture)
+    return point, max([high, *(_outlook(one, architecture)[1] for one in others if _is_largest(one, others))])
+
+
+def highest(found: Choices, architecture: str) -> int:
+    """The most plausible bytes alone."""
+    every = _by_size(found)
+    return max(_outlook(one, architecture)[1] for one in every if _is_largest(one, every))
+
+
+def _is_largest(one: Choices, every: list[Choices]) -> bool:
+    """Whether no other choice has the same model and more to read."""
+    return not any(
+        other is not one
+        and other["facts"] == one["facts"]
+        and [_size(other, name) for name in _SIZES] > [_size(one, name) for name in _SIZES]
+        for other in every
+    )
+
+
+def _size(found: Choices, name: str) -> int:
+    return _extent(found[name].typical) if name in found else 0
 
 
 def _outlook(found: Choices, architecture: str) -> tuple[int, int]:
