@@ -101,6 +101,11 @@ def _is_pretrained(text: bytes) -> bool:
     return _COMES_WITH_WEIGHTS.search(text) is not None
 
 
+def _is_read_out(text: bytes) -> bool:
+    """Whether a file reads numbers out of tensors: a norm of gradients may wait for each of them."""
+    return b".item()" in text
+
+
 _FILLS_UP = re.compile(rb"padding[ ]*[=:][ ]*(?:True\b|[\"'](?:longest|max_length))|[\"']padding[\"'][ ]*:")
 _COMES_WITH_WEIGHTS = re.compile(rb"pretrained[ ]*=[ ]*True|weights[ ]*=")
 _WEAK = (
@@ -108,6 +113,7 @@ _WEAK = (
     ((b"labels",), rb"labels(?<=[\"']labels)[\"']", _is_filled_up),
     ((b"state_dict(",), rb"state_dict\((?:(?<=\.state_dict\()|(?<=load_state_dict\())", _is_restored),
     ((b"parameters(",), rb"parameters\((?:(?<=named_parameters\()|(?<=\bparameters\()\))", _is_averaged),
+    ((b".grad",), rb"\.grad\b", _is_read_out),
     ((b"save",), rb"save(?<=\bsave)(?!_for_backward\()\w*\(", _has_processes),
 )
 """Acts that a rule speaks of only beside another one, or in a text of which something else holds."""

@@ -232,7 +232,7 @@ class Assignments(Calls):
                     parts.append(case.items[index])
                 elif isinstance(case, Tuple) and not starred:
                     parts.append(unseen("one of more or fewer values than there are", self.site(at)))  # it would fail
-                elif index and isinstance(case, Tensor) and measures.Mark.LOSS in case.via:
+                elif index and isinstance(case, Tensor) and measures.is_loss_unread(case):
                     parts.append(unseen("what a loss is given with", self.site(at)))  # ``loss, count = criterion(…)``
                 else:
                     parts.append(self.item_of(case, const(index), at, state))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from analyzer.engine import activations, fold, frozen, padding, weights
+from analyzer.engine import activations, fold, frozen, outputs, padding, weights
 from analyzer.engine.built import building
 from analyzer.engine.events import Guard, Loop
 from analyzer.engine.forward import Forwards
@@ -15,7 +15,7 @@ from analyzer.engine.measures import SCALED_IN_PLACE, Mark, after_call
 from analyzer.engine.registration import note_unregistered
 from analyzer.engine.state import FALSE, GRAD_OFF, TRUE, State, merge
 from analyzer.engine.trace import Gap, Site, start
-from analyzer.engine.typing import PASSES, is_argument
+from analyzer.engine.typing import PASSES, is_argument, is_called_loss
 from analyzer.engine.unread_layers import note_unread_layers
 from analyzer.engine.values import (
     Class,
@@ -39,7 +39,7 @@ from analyzer.knowledge import overlays
 from analyzer.knowledge.schema import Row
 from analyzer.records import replace
 from analyzer.syntax import ir
-from analyzer.syntax.scope import SAME_OBJECT, target_names
+from analyzer.syntax.scope import SAME_OBJECT, last_name, target_names
 
 _UNBOUND = "torch.Tensor."
 IN_PLACE = {"detach_", "sigmoid_", "log_", "exp_", "relu_", "tanh_", "clamp_", "clip_"} | SCALED_IN_PLACE
@@ -64,7 +64,10 @@ class Calls(Forwards):
         if not expr.args and isinstance(named, ir.Attribute) and isinstance(named.value, ir.Call):
             callee = self.of_fresh_module(callee, expr.at)
         is_spender = type(callee) is External and callee.name in _SPENDERS
-        result = self.call(callee, self.arguments(expr, state, is_spender), expr.at, state)
+        args = self.arguments(expr, state, is_spender)
+        result = self.call(callee, args, expr.at, state)
+        if type(result) is Unknown and is_called_loss(last_name(named)) and state.flag(*GRAD_OFF) is True:
+            result = self.as_mean(result, args, expr.at)
         if isinstance(named, ir.Attribute):
             if named.attr == "sample" and not isinstance(callee, (Func, Ref)):
                 return without_roots(result, self.site(expr.at))
@@ -174,6 +177,14 @@ class Calls(Forwards):
             return case  # ``outputs.to_tuple()``
         result = self.call_unseen(case, args, at, state, "an unknown value is called")
         return self.as_loss(result, args, at) if is_argument(case) else result
+
+    def as_mean(self, result: Unknown, args: Args, at: int) -> Value:
+        """What was not read and is called a loss is given what a network gave, with gradients off."""
+        given = [case for value in args.all() for case in value.cases]
+        if result.roots or len(args.all()) < len(("output", "target")) or not any(map(outputs.marks_of, given)):
+            return result
+        trace = start(self.site(at), "what is called a loss gives the mean over a batch", Gap.CONVENTION)
+        return Tensor(via=result.via | {Mark.CALLED}, trace=trace)
 
     def as_loss(self, result: Value, args: Args, at: int) -> Value:
         """What the caller gave is called with the output of a model and a part of the batch, or made-up labels, and
@@ -343,6 +354,7 @@ class Calls(Forwards):
                 return self.forward(receiver, args, at, state)
             is_fed = any(isinstance(case, (Tensor, Unknown)) for arg in args.all() for case in self.deep(arg, state))
             is_pass = f"{method.name}(…)" in PASSES or state.flag(*GRAD_OFF) is True
+            is_pass = is_pass or (self.is_asleep(receiver, state) and self.gets_batch(args, state))
             if self.obj(receiver).cls is None and is_fed and is_pass:  # gradients are turned off for what runs it
                 return self.forward(receiver, args, at, state, method.name)
             if self.obj(receiver).cls is None and is_fed:
@@ -368,6 +380,17 @@ class Calls(Forwards):
             "mul",
         }
         return after_call(f"Tensor.{method.name}", (receiver, *args.all()), result) if is_reduction else result
+
+    def is_asleep(self, ref: Ref, state: State) -> bool:
+        """Whether the function that runs a method of a module has put it into evaluation mode itself."""
+        mode = state.get((ref.obj, "is eval"))
+        is_here = mode is not None and mode.trace is not None and mode.trace.site.path == self.site(0).path
+        return is_here and state.flag(ref.obj, "is eval") is True and not self.in_pass
+
+    def gets_batch(self, args: Args, state: State) -> bool:
+        """Whether one of some arguments is data, or holds some."""
+        given = (case for arg in args.all() for case in self.deep(arg, state))
+        return any(isinstance(case, Tensor) and not case.param_of for case in given)
 
     def generates(self, ref: Ref, args: Args, at: int, state: State) -> None:
         """``model.generate(x)``: passes without gradients, whoever calls it."""

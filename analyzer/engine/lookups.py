@@ -8,7 +8,7 @@ from analyzer.engine import measures, outputs, shapes
 from analyzer.engine.machine import CONTAINERS, MAYBE, SEQUENTIAL, SEVERAL, Args, unseen
 from analyzer.engine.optim_events import GRADIENTS, GradientRead
 from analyzer.engine.state import State
-from analyzer.engine.trace import start
+from analyzer.engine.trace import Gap, start
 from analyzer.engine.typing import is_blank
 from analyzer.engine.uses import Uses
 from analyzer.engine.values import (
@@ -62,6 +62,18 @@ _PAIR = ("values", "indices")
 def external(name: str, attr: str) -> External:
     """An attribute of a module or class outside the tree."""
     return External(public_name(f"{name}.{attr}"))
+
+
+def _same_numbers(case: Tensor, marks: frozenset[outputs.Output] = frozenset()) -> Tensor:
+    """A tensor without its graph, or its gradient."""
+    return Tensor(
+        param_of=case.param_of, device=case.device, trace=case.trace, activation=case.activation, via=frozenset(marks)
+    )
+
+
+def _is_input(case: Tensor) -> bool:
+    """Whether a tensor is nothing that a network gave, or has parameters of."""
+    return case.graph == "no" and not case.roots and not case.param_of and not case.via and not case.activation
 
 
 class Lookups(Uses):
@@ -125,9 +137,16 @@ class Lookups(Uses):
             return of_class(found, case) if found is not None else Method(case, attr)
         if attr in GRADIENTS:
             self.emit(GradientRead, at, None)
+            if isinstance(case, Unknown) and not case.roots:
+                return self.gradient_of_unread(at)
         if isinstance(case, Tuple) and attr in _PAIR and len(case.items) == len(_PAIR):
             return case.items[_PAIR.index(attr)]
         return Method(case, attr)
+
+    def gradient_of_unread(self, at: int) -> Tensor:
+        """``p.grad`` of an item of what was not read: by its use, one of the parameters of a module."""
+        note = "what has a gradient is a parameter, where its module is"
+        return Tensor(device="model", trace=start(self.site(at), note, Gap.CONVENTION))
 
     def object_attribute(self, ref: Ref, attr: str, at: int, state: State) -> Value:
         held = state.get((ref.obj, attr))
@@ -186,13 +205,11 @@ class Lookups(Uses):
     def tensor_attribute(self, case: Tensor, attr: str, at: int) -> Value:
         if attr in GRADIENTS:
             self.emit(GradientRead, at, None)
+            is_item = case.is_batch and not case.device
+            return self.gradient_of_unread(at) if is_item else _same_numbers(case)
         if attr == "data":
             self.leaves_graph((case,), at)
-        if attr == "data" or attr in GRADIENTS:
-            same = outputs.marks_in(case.via) if attr == "data" and case.via else frozenset()
-            return Tensor(
-                param_of=case.param_of, device=case.device, trace=case.trace, activation=case.activation, via=same
-            )
+            return _same_numbers(case, outputs.marks_in(case.via) if case.via else frozenset())
         if attr == "shape":
             return Scalar("shape", trace=case.trace)
         if attr in {"device", "dtype", "ndim", "requires_grad", "is_cuda", "is_leaf", "grad_fn"}:
@@ -223,7 +240,10 @@ class Lookups(Uses):
             value = union(self.item_of(case, index, expr.at, state) for case in receiver.cases)
         if isinstance(receiver, Tensor) and receiver.birth and isinstance(value, Tensor) and _is_same(expr.index):
             value = replace(value, birth=receiver.birth)
-        return self.piece(value) if isinstance(expr.index, ir.Slice) and self.counts_pieces(expr.index) else value
+        if isinstance(expr.index, ir.Slice):
+            return self.piece(value) if self.counts_pieces(expr.index) else value
+        is_drawn = isinstance(index, Tensor) and index.is_batch and not index.is_opaque
+        return self.piece(value) if is_drawn else value  # ``x[indices[i : i + length]]``
 
     def counts_pieces(self, index: ir.Slice) -> bool:
         """Whether a slice takes a piece whose place a loop over numbers counts: ``data[i : i + length]``."""
@@ -237,6 +257,8 @@ class Lookups(Uses):
         return union(
             Tensor(via=case.via, is_opaque=True, is_batch=True, trace=case.trace)
             if isinstance(case, Unknown) and not case.roots
+            else replace(case, is_batch=True)
+            if isinstance(case, Tensor) and _is_input(case)
             else case
             for case in value.cases
         )

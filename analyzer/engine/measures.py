@@ -23,6 +23,7 @@ class Mark(enum.Enum):
     MEAN = "the mean over a batch"
     SUM = "a sum"
     LOSS = "a loss whose code was not seen: a mean by convention"
+    CALLED = "what is called a loss, with gradients off: a mean by convention"
     FACTOR = "divided by something that is no output of a network"
     WEIGHT = "multiplied by something that is no output of a network"
     UNSEEN = "multiplied or divided by a number that is not written down"
@@ -49,6 +50,15 @@ count in a batch; counts added up; the number of samples in a data set; of batch
 of batches times their nominal size."""
 
 
+BY_NAME = "the mean over a batch, if what is called a loss gives one"
+ADDED_BY_NAME = "added up here, batch by batch: means, if what is called a loss gives them"
+
+
+def is_by_name(trace: Trace | None) -> bool:
+    """Whether only the name of what was called says what a number measures."""
+    return trace is not None and any(step.note in {BY_NAME, ADDED_BY_NAME} for step in trace.steps())
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Average(Event):
     """One measure is divided by another. `over` and `by` are their units."""
@@ -67,6 +77,11 @@ class Drawn(Event):
 def marks_of(case: Value) -> frozenset[object]:
     """The measures of an atom."""
     return case.via & _MARKS if isinstance(case, (Tensor, Unknown)) else frozenset()
+
+
+def is_loss_unread(case: Tensor) -> bool:
+    """Whether a tensor is what a loss gave whose code was not seen."""
+    return Mark.LOSS in case.via or Mark.CALLED in case.via
 
 
 def lasting(case: Value) -> frozenset[object]:
@@ -157,7 +172,7 @@ def after_operation(op: str, one: Value, two: Value, result: Value) -> Value:
 def _besides(one: Value, two: Value) -> frozenset[object]:
     """What a weighted term (a penalty on the weights) does not make of the mean it is added to."""
     main = [marks_of(case) for case in (one, two) if not is_scaled(case)]
-    is_mean = len(main) == 1 and bool(main[0] & {Mark.MEAN, Mark.LOSS}) and Mark.SUM not in main[0]
+    is_mean = len(main) == 1 and bool(main[0] & {Mark.MEAN, Mark.LOSS, Mark.CALLED}) and Mark.SUM not in main[0]
     return frozenset({Mark.SUM, Mark.COUNT}) if is_mean else frozenset()
 
 
@@ -167,9 +182,10 @@ def number_of(receiver: Value, site: Site) -> Scalar:
     unit = units.pop() if len(units) == 1 else ""
     if not unit:
         return Scalar(trace=receiver.trace)
-    is_guess = any(Mark.LOSS in marks_of(case) for case in receiver.cases)
+    is_named = any(Mark.CALLED in marks_of(case) for case in receiver.cases)
+    is_guess = is_named or any(Mark.LOSS in marks_of(case) for case in receiver.cases)
     note = {
-        "mean": "the mean over a batch",
+        "mean": BY_NAME if is_named else "the mean over a batch",
         "means": "means of batches, added up",
         "counts": "counts of batches, added up",
     }.get(unit, "a count in a batch")
@@ -183,7 +199,7 @@ def _unit(marks: frozenset[object]) -> str:
         return "means" if Mark.MEANS in marks else "counts"
     if Mark.SUM in marks:
         return "count" if Mark.COUNT in marks and Mark.MEAN not in marks else ""
-    return "mean" if marks & {Mark.MEAN, Mark.LOSS} else ""
+    return "mean" if marks & {Mark.MEAN, Mark.LOSS, Mark.CALLED} else ""
 
 
 def unit_of(case: Value) -> str:
@@ -228,8 +244,10 @@ def added_up(value: Value, result: Value, site: Site) -> Value:
     if unit is None:
         return result
     gap = Gap.CONVENTION if value.trace is not None and Gap.CONVENTION in value.trace.gaps else None
-    guess = any(Mark.LOSS in marks_of(case) for case in value.cases)
-    trace = start(site, "added up here, batch by batch", Gap.CONVENTION if guess else gap)
+    guess = any(marks_of(case) & {Mark.LOSS, Mark.CALLED} for case in value.cases)
+    is_named = is_by_name(value.trace) or any(Mark.CALLED in marks_of(case) for case in value.cases)
+    note = ADDED_BY_NAME if is_named else "added up here, batch by batch"
+    trace = start(site, note, Gap.CONVENTION if guess else gap)
     return union(_sum(case, unit, trace) for case in result.cases)
 
 

@@ -97,7 +97,7 @@ def without(tags: frozenset[object]) -> frozenset[object]:
 
 
 def note_joined(machine: Machine, node: ir.Assign, value: Value) -> None:
-    """``kept = torch.cat((kept, out))`` directly in a loop over data."""
+    """``kept = torch.cat((kept, out))`` directly in a loop over data, or in one that may draw batches by hand."""
     if not machine.loops or machine.in_pass or len(node.targets) != 1:
         return
     call = _joining(node.value)
@@ -109,7 +109,8 @@ def note_joined(machine: Machine, node: ir.Assign, value: Value) -> None:
     if not found or name is None or dotted(callee) is None:
         return
     given = walk(call.args, into_functions=False)
-    is_only = [loop.kind for loop in machine.loops].count("data") == 1
+    kinds = [loop.kind for loop in machine.loops]
+    is_only = kinds.count("data") == 1 or ("data" not in kinds and kinds[-1] in {"range", "while"})
     if is_only and any(isinstance(each, (ir.Name, ir.Attribute)) and dotted(each) == name for each in given):
         born = len(machine.loops) - 1
         machine.emit(

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from analyzer.engine import measures
+from analyzer.engine.activations import LOG_PROBABILITIES
 from analyzer.engine.events import Event
 from analyzer.engine.graphs import roots_of
 from analyzer.engine.state import GRAD_OFF, State
@@ -31,6 +32,7 @@ class Mark(enum.Enum):
     BOOTSTRAP = "something that is no output of a network, plus a scaled output"
     ADVANTAGE = "an output of a network less something else, or the other way round"
     LOG_PROB = "the logarithm of the probability of what a policy did"
+    TAKEN = "of the outputs of a network, those that indices pick"
     WEIGHTS = "scaled parameters, or made of these"
     DISCOUNTED = "an output of a network times two things that are none: a rate, and what ends with the episode"
 
@@ -133,6 +135,8 @@ def _difference(machine: Machine, one: Value, two: Value, result: Value, at: int
         target, output = roots if is_target[0] else roots[::-1]
         machine.emit(Bootstrapped, at, None, target=target, output=output)
     is_given = [isinstance(case, (Tensor, Unknown)) and not roots_of(case) for case in (one, two)]
+    if any(Mark.LOG_PROB in marks_of(case) for case in (one, two)):
+        return result  # ``log_prob - old_log_prob``: the logarithm of a ratio
     return marked(result, Mark.ADVANTAGE) if any(is_given) or any(is_target) else result
 
 
@@ -160,8 +164,9 @@ def after_call(
     machine: Machine, name: str, args: Args, receiver: Value | None, result: Value, state: State, at: int
 ) -> Value:
     """What a library call gives: log-probabilities; and parameters that others are mixed into, in place."""
-    if name.endswith(".log_prob"):
-        return union(marked(case, Mark.LOG_PROB) for case in result.cases)
+    mark = _taken(name, args, receiver)
+    if mark is not None:
+        return union(marked(case, mark) for case in result.cases)
     if name in _IN_PLACE and receiver is not None:
         note_followed(machine, receiver, args.all())
         if isinstance(receiver, Tensor) and receiver.param_of and not _is_parameter(receiver):
@@ -174,6 +179,22 @@ def after_call(
             machine.emit(WeightsAveraged, at, None)
         return receiver
     return result
+
+
+def _taken(name: str, args: Args, receiver: Value | None) -> Mark | None:
+    """What a call makes of what a policy gives: ``dist.log_prob(a)``, ``probs.gather(1, a)`` and the logarithm of it,
+    ``log_softmax(x).gather(1, a)``."""
+    method = name.rpartition(".")[2]
+    if method == "log_prob":
+        return Mark.LOG_PROB
+    if method not in {"gather", "log"}:
+        return None
+    subject = args.at(0, "input") if receiver is None else receiver
+    cases = [case for case in (subject.cases if subject is not None else ()) if isinstance(case, (Tensor, Unknown))]
+    if method == "log":
+        return Mark.LOG_PROB if any(Mark.TAKEN in marks_of(case) for case in cases) else None
+    made = [case.activation.name for case in cases if isinstance(case, Tensor) and case.activation is not None]
+    return Mark.LOG_PROB if any(each in LOG_PROBABILITIES for each in made) else Mark.TAKEN
 
 
 def note_followed(machine: Machine, receiver: Value, given: Iterable[Value]) -> None:

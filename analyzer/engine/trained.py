@@ -20,6 +20,7 @@ _PLAIN = frozenset(["len", "int", "float", "range", "zip", "list", "tuple", "dic
                     "enumerate", "tqdm", "Variable"])  # fmt: skip
 _TRAINS = frozenset(["backward", "backward(…)", "manual_backward(…)", "step", "step(…)"])
 """One of these is called on a name where a function trains: ``criterion(net(x), y).backward()`` names no loss."""
+_OF_NETWORKS = frozenset(["train", "eval", "parameters", "named_parameters", "state_dict"])
 _PASSES_ON = frozenset(["backward", "manual_backward", "scale"])
 
 
@@ -61,7 +62,14 @@ def _called_first(node: ir.FunctionDef, losses: list[ir.Expr], assigned: dict[st
     calls = tuple(_calls(losses, assigned))
     if not functional(node).isdisjoint(dotted(call.callee) or "" for call in calls):
         return frozenset()  # it trains no module: what gives the first state, or the parameters, is none either
-    return frozenset(_first(calls, assigned))
+    return frozenset(_first(calls, assigned)) - _makers(node, assigned)
+
+
+def _makers(node: ir.FunctionDef, assigned: dict[str, list[ir.Expr]]) -> frozenset[str]:
+    """What is called to make a network: ``model = Net(size)`` of what is put into a mode or has parameters."""
+    networks = (name for name, how in node.uses.items() if how & _OF_NETWORKS)
+    values = (value for name in networks for value in assigned.get(name, ()))
+    return frozenset(dotted(value.callee) or "" for value in values if isinstance(value, ir.Call))
 
 
 @remembered(maxsize=2048)
@@ -102,9 +110,9 @@ def feeds(node: ir.FunctionDef, name: str, others: frozenset[str]) -> bool:
 def _first(calls: Iterable[ir.Call], assigned: dict[str, list[ir.Expr]]) -> Iterator[str]:
     """What is called on something that no other call gave."""
     for call in calls:
-        name = dotted(call.callee)
+        name = _network(call)
         if name and _is_plain(name):
-            earlier = {dotted(each.callee) for each in _calls((arg.value for arg in call.args), assigned)}
+            earlier = {_network(each) for each in _calls((arg.value for arg in call.args), assigned)}
             if not any(each and each != name and _is_plain(each) for each in earlier):
                 yield name
 
@@ -139,6 +147,11 @@ def _parts(expr: ir.Expr) -> list[ir.Expr]:
     if isinstance(expr, ir.Display):
         return [*expr.items]
     return [expr.value] if isinstance(expr, (ir.Attribute, ir.Subscript, ir.Walrus)) else []
+
+
+def _network(call: ir.Call) -> str:
+    """What is called, by its name: `model` for ``model.forward(x)`` as well."""
+    return (dotted(call.callee) or "").removesuffix(".forward")
 
 
 def _is_plain(name: str) -> bool:

@@ -179,6 +179,12 @@ def steps_as_optimizer(call: object) -> bool:
     return receiver is not None and is_called_optimizer(last_name(receiver))
 
 
+@lru_cache(maxsize=4096)
+def is_called_loss(name: str) -> bool:
+    """Whether the name of something that is called tells that it is a loss: of one that the text does not show."""
+    return pattern("a loss").search(name) is not None
+
+
 def is_loss_by_use(uses: frozenset[str]) -> bool:
     """Whether ``backward()`` is called on something, and nothing that only other objects have."""
     if RUNS_BACKWARD.isdisjoint(uses) or "()" in uses:

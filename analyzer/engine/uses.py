@@ -35,6 +35,7 @@ from analyzer.syntax import ir
 from analyzer.syntax.scope import ASSIGNED, HANDED, dotted
 
 _NO_USES: frozenset[str] = frozenset()
+_CALLED = frozenset({"()", "forward(…)"})
 MAX_HANDS = 3
 """How many times a value is followed from hand to hand."""
 
@@ -214,7 +215,7 @@ class Uses(Machine):
             return kind
         everywhere = uses.union(*self.handed_on(uses, state, MAX_HANDS))
         told = kind_by_use(everywhere) if len(everywhere) > len(uses) else kind
-        if told is None and "()" in everywhere and RUNS_BACKWARD.isdisjoint(everywhere):
+        if told is None and everywhere & _CALLED and RUNS_BACKWARD.isdisjoint(everywhere):
             is_module = self.is_trained(name, uses) or self.is_trained_by_helper(name, uses, state)
             return "Module" if is_module else None
         return "Optimizer" if told == "Stepper" and is_called_optimizer(name) else told

@@ -11,7 +11,7 @@ from analyzer.engine.trace import Gap
 from analyzer.engine.words import words
 from analyzer.findings import Severity
 from analyzer.rules.base import Report
-from analyzer.rules.iteration import extra_guards
+from analyzer.rules.iteration import exclude, extra_guards
 from analyzer.rules.retained import RETAINS
 from analyzer.syntax import ir
 from analyzer.syntax.scope import dotted, walk
@@ -60,7 +60,8 @@ def _is_one_of_several(program: Program, forward: Forward) -> bool:
     (``encoder, head = [wrap(net) for net in networks]``): what went in is then what the other one gave."""
     near = [other for other in program.within(Forward, forward.loops) if other.calls == forward.calls]
     here = {other.module for other in near if other.site == forward.site}
-    return len(here) > 1 and any(other.site != forward.site and other.module in here for other in near)
+    others = (other for other in near if other.site != forward.site and not exclude(other, forward))
+    return len(here) > 1 and any(other.module in here for other in others)
 
 
 def _cuts_inside(program: Program, forward: Forward) -> bool:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from analyzer.engine.events import Kept, Store
+from analyzer.engine.events import Forward, Kept, Store
 from analyzer.engine.program import Program, functions
 from analyzer.engine.trace import Site
+from analyzer.engine.typing import PASSES
 from analyzer.engine.words import spelled, words
 from analyzer.syntax import ir
 from analyzer.syntax.remembered import remembered
@@ -69,6 +70,12 @@ def is_volatile(program: Program, site: Site) -> bool:
     body = function.body if function is not None else unit.body if unit is not None else ()
     parts = walk(body, into_functions=False)
     return any(isinstance(part, ir.Arg) and part.keyword == "volatile" for part in parts)
+
+
+def is_assumed(forward: Forward) -> bool:
+    """Whether a pass is taken for one because a method of a module that was not read is given tensors, and no method
+    that is known to run networks (``flow.log_prob(x)``)."""
+    return bool(forward.method) and f"{forward.method}(…)" not in PASSES
 
 
 def is_given_volatile(program: Program, sites: Sequence[Site]) -> bool:

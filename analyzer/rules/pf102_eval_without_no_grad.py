@@ -10,10 +10,11 @@ from typing import NamedTuple
 from analyzer.engine.called import is_never_named
 from analyzer.engine.data_events import Restored
 from analyzer.engine.device_events import GraphLeft
-from analyzer.engine.events import Backward, Escape, Forward, Loop, Step, Store
+from analyzer.engine.events import Backward, Escape, Forward, Loop, MethodRun, Run, Step, Store
 from analyzer.engine.graphs import roots_of
 from analyzer.engine.program import Program, nest_key
 from analyzer.engine.trace import Gap, Site, Trace, start
+from analyzer.engine.values import ObjectId
 from analyzer.engine.words import words
 from analyzer.findings import Severity
 from analyzer.fixes.no_grad import without_gradients
@@ -21,6 +22,7 @@ from analyzer.knowledge.words import pattern
 from analyzer.rules.base import Report, Rule
 from analyzer.rules.entered import (
     LOSS_DATA,
+    is_assumed,
     is_entered_under,
     is_given_volatile,
     is_tree_for_old_torch,
@@ -147,8 +149,10 @@ def _cases(program: Program) -> Iterator[_Case]:
     blind = any(not event.is_known for event in program.of(Backward))
     updated = frozenset(module for step in program.of(Step) for module in step.modules)
     generators = {forward.module for forward in program.of(Forward) if forward.is_dry and forward.root in used}
+    # what another method does, and whether it turns gradients off itself, was not seen
+    methods = {_method(run) for run in program.of(MethodRun) if run.root in used}
     seen: set[Site] = set()
-    for forward in program.of(Forward):
+    for forward in (each for each in program.of(Forward) if not is_assumed(each) or _method(each) in methods):
         if (forward.grad, forward.has_graph) != ("yes", "yes") or forward.root in used:
             continue
         if forward.is_dry and forward.module not in generators:
@@ -170,6 +174,10 @@ def _cases(program: Program) -> Iterator[_Case]:
             continue
         seen.add(place)
         yield _Case(forward, nest, evidence)
+
+
+def _method(run: Run) -> tuple[ObjectId | None, str]:
+    return run.module, run.method
 
 
 def _outer_call(program: Program, forward: Forward) -> Site | None:
@@ -205,6 +213,7 @@ def _is_weak(program: Program, case: _Case, at: Site) -> bool:
         is_dead
         or _is_for_show(case)
         or _is_given_to_freeze(program, case.forward)
+        or is_assumed(case.forward)
         or _acts(program, case)
         or is_detached(program, case.forward, case.nest)
         or is_handful(program, case.nest)
@@ -315,7 +324,8 @@ def _evidence(program: Program, forward: Forward, nest: tuple[Loop, ...]) -> _Ev
             returned = any(forward.root in event.roots for event in program.of(Escape) if event.how == "return")
             gaps = [Gap.UNSEEN] if program.is_called_without_grad(forward) else [Gap.CONVENTION] if returned else []
             return _Evidence([forward.mode, nest[-1].trace, forward.trace], gaps)
-        if lost is Gap.UNSEEN:
+        is_own = _mode_here(program, forward) and _loses(program, forward, but_for_effect=True) is not Gap.UNSEEN
+        if lost is Gap.UNSEEN and not is_own:
             return None
         gap = Gap.UNSEEN if _is_unpickled(program, forward) else Gap.CONVENTION
         return _Evidence([forward.mode, forward.trace], [gap])
@@ -399,13 +409,20 @@ class _Escapes:
         return known
 
 
-def _loses(program: Program, forward: Forward) -> Gap | None:
+def _mode_here(program: Program, forward: Forward) -> bool:
+    """Whether the function that runs a network puts it into evaluation mode itself."""
+    mode = forward.mode.site if forward.mode is not None else None
+    return mode is not None and program.function_around(mode) is program.function_around(forward.site)
+
+
+def _loses(program: Program, forward: Forward, *, but_for_effect: bool = False) -> Gap | None:
     """Whether code that we cannot see may still run a backward pass through the graph: it is returned, or handed to a
-    call that stands alone or gets an optimizer. A call whose result is used computes something: a convention."""
+    call that stands alone (but where those are no matter: a metric) or gets an optimizer. A call whose result is used
+    computes something: a convention."""
     gap: Gap | None = None
     for event in _Escapes.of(program).by_root.get(forward.root, ()):
         trains = any(program.objects[obj].kind in {"Optimizer", "Stepper", "Scaler"} for obj in event.objects)
-        if event.how == "return" or event.is_for_effect or trains:
+        if event.how == "return" or (event.is_for_effect and not but_for_effect) or trains:
             return Gap.UNSEEN
         gap = Gap.CONVENTION
     return gap

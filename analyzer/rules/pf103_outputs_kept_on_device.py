@@ -137,8 +137,7 @@ def _way_to(block: ir.Block, value_at: int) -> list[ir.Assign] | None:
     for node in block:
         if isinstance(node, ir.Assign):
             before.append(node)
-            cases = (node.value.body, node.value.orelse) if isinstance(node.value, ir.Conditional) else (node.value,)
-            if any(case is not None and case.at == value_at for case in cases):
+            if _is_at(node, value_at):
                 return before
         for name in ("body", "orelse", "final"):
             inner = _way_to(getattr(node, name, ()), value_at)
@@ -208,9 +207,9 @@ def _batches(program: Program, kept: OutputKept) -> Loop | None:
 
 
 def _is_drawn_by_hand(program: Program, loop: Loop) -> bool:
-    """``while True: batch = next(batches)``."""
+    """``while True: batch = next(batches)``, ``for i in range(len(loader)): batch = next(batches)``."""
     node = words(program).node(loop.site)
-    parts = walk(node.body, False) if isinstance(node, ir.While) else ()
+    parts = walk(node.body, False) if isinstance(node, (ir.While, ir.For)) else ()
     return any(isinstance(part, ir.Call) and dotted(part.callee) == "next" for part in parts)
 
 
@@ -223,10 +222,28 @@ def _gaps(program: Program, kept: OutputKept, wide: list[Tensor], forwards: list
     is_number = any(event.expects == "same shape" for event in own)
     is_moved = any(case.device == "accelerator" for case in wide) or kept.loops[-1].kind == "framework"
     is_moved = is_moved or _is_brought_back(program, kept) or _is_sent(program, forwards)
-    is_chosen = not set(kept.guards) <= {guard for each in forwards for guard in each.guards}
+    around = {guard for each in forwards for guard in each.guards}
+    is_chosen = any(guard not in around and not _is_first(program, kept, guard.site) for guard in kept.guards)
     if not is_moved or is_number or "features" in read or is_chosen:
         gaps.append(Gap.UNSEEN)
     return gaps
+
+
+def _is_first(program: Program, kept: OutputKept, site: Site) -> bool:
+    """Whether a condition only tells the first batch, which the tensor begins with, from those that are joined to it:
+    ``if first: kept = out`` and ``else: kept = torch.cat((kept, out))``."""
+    node = words(program).node(site)
+    if kept.into is not None or not isinstance(node, ir.If):
+        return False
+    sides = [[each for each in walk(part, False) if isinstance(each, ir.Assign)] for part in (node.body, node.orelse)]
+    mine = next((each for side in sides for each in side if _is_at(each, kept.site.at)), None)
+    name = dotted(mine.targets[0]) if mine is not None else None
+    return name is not None and all(any(name in map(dotted, each_target(each)) for each in side) for side in sides)
+
+
+def _is_at(node: ir.Assign, value_at: int) -> bool:
+    cases = (node.value.body, node.value.orelse) if isinstance(node.value, ir.Conditional) else (node.value,)
+    return any(case is not None and case.at == value_at for case in cases)
 
 
 def _is_sent(program: Program, forwards: list[Forward]) -> bool:

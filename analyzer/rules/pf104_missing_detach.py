@@ -15,8 +15,10 @@ from analyzer.engine.values import ObjectId
 from analyzer.engine.words import spelled, words
 from analyzer.findings import Severity
 from analyzer.fixes.edits import InsertAfter
+from analyzer.records import replace
 from analyzer.rules.base import DraftFix, Report, Rule
-from analyzer.rules.entered import is_volatile
+from analyzer.rules.entered import is_assumed, is_volatile
+from analyzer.rules.iteration import exclude
 from analyzer.rules.siamese import pairs
 from analyzer.syntax import ir
 from analyzer.syntax.scope import dotted, last_name, of_type, target_names, walk
@@ -53,7 +55,8 @@ class MissingDetach(Rule):
     nothing squares or takes the absolute value of (dual objectives), where an optimizer comes from code that was not
     read, and for averages of a function that switches ``requires_grad`` itself and does not switch it on again before.
     A note for two networks that a function is given, of which it puts one into evaluation mode: who made that one may
-    have frozen it.
+    have frozen it; where one of several networks runs at one place; for a function that is given the optimizers of a
+    maker and a critic as well; and for an advantage whose critic no later step moves.
 
     ## Fix safety
     ``.detach()`` on a bootstrap target is unsafe: it changes what is learnt. Elsewhere there is no automatic fix:
@@ -70,22 +73,25 @@ class MissingDetach(Rule):
         forwards: dict[object, list[Forward]] = {}
         for forward in program.of(Forward):
             forwards.setdefault(forward.root, []).append(forward)
-        # a place where several networks run says nothing about which of them a graph came from
         runs = forwards
-        forwards = {site: found for site, found in forwards.items() if len({each.module for each in found}) == 1}
+        roles = Roles(forwards)
+        # a place where networks run that are no alternatives says nothing about which of them a graph came from
+        forwards = {site: roles.played(found) for site, found in forwards.items() if roles.is_one(found)}
         steps = list(program.of(Step))
-        trained = frozenset(module for step in steps for module in step.modules)
+        trained = roles.of(module for step in steps for module in step.modules)
         backwards = list(program.of(Backward)) if steps else []
         around = _by_nest(program)
-        results = [(each, *_applied(each, around.get(nest_key(each.loops), ()))) for each in backwards]
+        results = [(each, *_applied(each, around.get(nest_key(each.loops), ()), roles)) for each in backwards]
         for backward, applied, updates in results:
             through = [each for site in backward.roots for each in forwards.get(site, ()) if each.module is not None]
-            wanted = [other.roots for other, also, _ in results if other is not backward and also]
+            others = (other for other, also, _ in results if other is not backward and also)
+            wanted = [other.roots for other in others if not exclude(other, backward)]
             if updates and through:
-                _shown_to_critic(program, report, backward, through, applied, trained, wanted)
-        _check_fixed(program, report, backwards, forwards, trained)
+                _shown_to_critic(program, report, backward, through, applied, trained, wanted, roles)
+        _check_fixed(program, report, backwards, forwards, trained, roles)
         _check_asleep(program, report, backwards, forwards)
         every = list(program.of(Backward))
+        _check_given(program, report, every, forwards)
         _check_targets(program, report, every, runs)
         _check_advantages(program, report, every, runs, {id(each): moved for each, moved, also in results if also})
         _check_averages(program, report)
@@ -108,6 +114,44 @@ def _check_views(program: Program, report: Report) -> None:
         )
 
 
+class Roles:
+    """Networks of which one or another runs at one place (loaded or made, one of two classes) play one role there, and
+    everywhere else. Each role is named by one of them."""
+
+    def __init__(self, forwards: Mapping[object, list[Forward]]) -> None:
+        self._named: dict[ObjectId, ObjectId] = {}
+        for found in forwards.values():
+            modules = sorted({self._find(each.module) for each in found if each.module is not None})
+            for module in modules[1:]:
+                self._named[module] = modules[0]
+
+    def _find(self, module: ObjectId) -> ObjectId:
+        while module in self._named:
+            module = self._named[module]
+        return module
+
+    def of(self, modules: Iterable[ObjectId]) -> frozenset[ObjectId]:
+        """The roles of some networks."""
+        return frozenset(self._find(module) for module in modules)
+
+    def is_one(self, found: list[Forward]) -> bool:
+        """Whether what runs at a place is one network, or alternatives that have a graph alike."""
+        if any(each.module is None for each in found):
+            return len({each.module for each in found}) == 1
+        return len({(each.has_graph, each.is_frozen, each.is_eval) for each in found}) == 1
+
+    def played(self, found: list[Forward]) -> list[Forward]:
+        """The passes of one place, as those of one network."""
+        if len({each.module for each in found}) == 1 and found[0].module not in self._named:
+            return found
+        module = found[0].module
+        return [replace(found[0], module=self._find(module) if module is not None else None)]
+
+    def are_shared(self, *found: Forward) -> bool:
+        """Whether one of some passes may be that of another network."""
+        return any(each.module in self._named.values() for each in found)
+
+
 def _by_nest(program: Program) -> dict[object, list[Clear | Step]]:
     """What clears or applies gradients, by the loops around it."""
     found: dict[object, list[Clear | Step]] = {}
@@ -117,7 +161,9 @@ def _by_nest(program: Program) -> dict[object, list[Clear | Step]]:
     return found
 
 
-def _applied(backward: Backward, around: Iterable[Clear | Step]) -> tuple[frozenset[ObjectId], list[Step]]:
+def _applied(
+    backward: Backward, around: Iterable[Clear | Step], roles: Roles
+) -> tuple[frozenset[ObjectId], list[Step]]:
     """The modules whose gradients are applied before they are cleared, by the steps that follow in the iteration;
     `around` are the events of its loops."""
     cleared: set[ObjectId] = set()
@@ -129,9 +175,9 @@ def _applied(backward: Backward, around: Iterable[Clear | Step]) -> tuple[frozen
         if not event.modules:
             return frozenset(), []  # of something we could not tell
         if isinstance(event, Clear):
-            cleared |= event.modules
-        elif event.modules - cleared:
-            applied |= event.modules - cleared
+            cleared |= roles.of(event.modules)
+        elif roles.of(event.modules) - cleared:
+            applied |= roles.of(event.modules) - cleared
             updates.append(event)
     return frozenset(applied), updates
 
@@ -144,6 +190,7 @@ def _shown_to_critic(
     applied: frozenset[ObjectId],
     trained: frozenset[ObjectId],
     wanted: list[frozenset[Site]],
+    roles: Roles,
 ) -> None:
     """A network is updated on the output of another one that has an optimizer of its own, which does not step here."""
     for critic in through:
@@ -152,7 +199,7 @@ def _shown_to_critic(
                 continue
             if _is_constant(maker) or any(each.root in maker.inputs and each.module in applied for each in through):
                 continue  # the step updates what feeds it: the gradients are on their way there
-            if maker.module in applied or maker.module not in trained or maker.guards != critic.guards:
+            if maker.module in applied or maker.module not in trained or not {*maker.guards} <= {*critic.guards}:
                 continue
             if any({maker.root, critic.root} <= roots for roots in wanted):
                 continue  # the same output is what another backward pass needs
@@ -165,8 +212,69 @@ def _shown_to_critic(
                 "output.",
                 because=[maker.trace, critic.trace, backward.trace],
                 gaps=[Gap.CONVENTION],
-                severity=Severity.NOTE if _judges(maker, through, applied) else None,
+                severity=Severity.NOTE if _judges(maker, through, applied) or roles.are_shared(maker, critic) else None,
             )
+
+
+def _check_given(
+    program: Program, report: Report, backwards: list[Backward], forwards: dict[object, list[Forward]]
+) -> None:
+    """A function is given two networks and their optimizers: one backward pass goes through a network's answers to data
+    and to what the other one made of noise, as a discriminator's does, the next only through the latter."""
+    steps = [step for step in program.of(Step) if step.optimizer is not None]
+    if any(program.of(OptimizerMade)) or any(step.modules for step in steps):
+        return
+    passes = [(each, [pass_ for site in each.roots for pass_ in forwards.get(site, ())]) for each in backwards]
+    for backward, through in passes:
+        own = _stepping(backward, steps)
+        for maker, critic in _fed(through):
+            if own is None or not _sees_others(maker, critic, through):
+                continue
+            later = next(
+                (
+                    other
+                    for other, beside in passes
+                    if _stepping(other, steps) not in {None, own}
+                    and nest_key(other.loops) == nest_key(backward.loops)
+                    and any(
+                        (one.module, two.module) == (maker.module, critic.module) and not _sees_others(one, two, beside)
+                        for one, two in _fed(beside)
+                    )
+                ),
+                None,
+            )
+            if later is not None:
+                report(
+                    critic.site,
+                    f"`{program.sources.text(critic.site)}` judges what another network made beside other data, and "
+                    "the backward pass {will run} on into that network, which another optimizer moves by the pass "
+                    "after it. Detach what was made.",
+                    because=[maker.trace, critic.trace, backward.trace, later.trace],
+                    gaps=[Gap.CONVENTION],
+                    severity=Severity.NOTE,  # what the optimizers hold was not seen
+                )
+                break
+
+
+def _fed(through: list[Forward]) -> Iterator[tuple[Forward, Forward]]:
+    """The passes of which one gets what the other gave."""
+    for critic in through:
+        for maker in through:
+            is_fed = maker.root in critic.inputs and maker.module != critic.module
+            if is_fed and not _is_constant(maker) and None not in {maker.module, critic.module}:
+                yield maker, critic
+
+
+def _sees_others(maker: Forward, critic: Forward, through: list[Forward]) -> bool:
+    """Whether a critic also runs on what no pass of the maker gave."""
+    made = {each.root for each in through if each.module == maker.module}
+    return any(each.module == critic.module and not each.inputs & made for each in through)
+
+
+def _stepping(backward: Backward, steps: list[Step]) -> ObjectId | None:
+    """The optimizer that steps next after a backward pass."""
+    after = (step for step in steps if step.order > backward.order and nest_key(step.loops) == nest_key(backward.loops))
+    return next((step.optimizer for step in after), None)
 
 
 def _judges(maker: Forward, through: list[Forward], applied: frozenset[ObjectId]) -> bool:
@@ -182,12 +290,13 @@ def _check_fixed(
     backwards: list[Backward],
     forwards: dict[object, list[Forward]],
     trained: frozenset[ObjectId],
+    roles: Roles,
 ) -> None:
     """A network that nothing trains, and that nothing trained feeds, is a part of the graph of a loss."""
     known = [made for made in program.of(OptimizerMade) if made.is_complete]
     if len(known) != len(list(program.of(OptimizerMade))) or bool(trained) != bool(known):
         return
-    parts = frozenset(part for made in known for part in made.parts) | trained
+    parts = roles.of(part for made in known for part in made.parts) | trained
     is_given = not known  # an optimizer that a caller made: of what is no average of what is trained
     for backward in backwards:
         through = [each.module for site in backward.roots for each in forwards.get(site, ())]
@@ -205,7 +314,9 @@ def _check_fixed(
                 "pass {will run} through it. Compute its output under `torch.no_grad()`.",
                 because=[step for step in (forward.mode, forward.trace, backward.trace) if step],
                 gaps=[Gap.CONVENTION],
-                severity=Severity.NOTE if is_given or is_volatile(program, forward.site) else None,
+                severity=Severity.NOTE
+                if is_given or is_volatile(program, forward.site) or is_assumed(forward) or roles.are_shared(forward)
+                else None,
             )
 
 
@@ -340,10 +451,11 @@ def _check_advantages(
             report(
                 event.site,
                 f"The advantage in `{program.sources.text(event.site)}` {{does carry}} the graph of the critic, so the "
-                "loss of the policy {will move} the critic too. Detach the advantage.",
+                f"loss of the policy {'{will move} the critic' if is_moved else '{will run} through the critic'} too. "
+                "Detach the advantage.",
                 because=[event.trace, backward.trace],
-                gaps=[Gap.CONVENTION if is_moved else Gap.UNSEEN],
-                severity=None if is_here else Severity.NOTE,
+                gaps=[Gap.CONVENTION],
+                severity=None if is_here and is_moved else Severity.NOTE,
             )
 
 

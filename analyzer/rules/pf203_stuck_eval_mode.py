@@ -160,14 +160,16 @@ def _left_to_callers(timeline: Timeline, report: Report) -> None:
     """A function trains one pass over the data and sets no mode; another one, or its own end, puts the model to sleep,
     and nothing in the file wakes it. Who calls them was not seen: by convention, in turn, once per epoch."""
     program = timeline.program
-    if any(event.is_eval != "yes" for event in timeline.modes):
+    awake = [event for event in timeline.modes if event.is_eval != "yes"]
+    training = {event.function for event in timeline.backwards}
+    if any(event.module is None or event.function not in training for event in awake):
         return
     for forward in timeline.learning:
         nest, module = over_batches(forward), forward.module
         is_awake = module is not None and not forward.modes and forward.is_frozen == "no" and forward.depends != "no"
         if not is_awake or module is None or len(nest) != 1 or nest[0].kind != "data":
             continue
-        if not is_for_others(program, forward):
+        if not is_for_others(program, forward) or any(event.function == forward.function for event in awake):
             continue
         step = next((step for step in program.within(Step, nest) if not step.modules or module in step.modules), None)
         handed = timeline.handed_over(module, 0, timeline.at(forward))
@@ -182,7 +184,7 @@ def _left_to_callers(timeline: Timeline, report: Report) -> None:
                 f"{waking.advice(switch, forward)}",
                 because=chain(switch.trace, nest[0].trace, forward.trace, step.trace),
                 gaps=[Gap.CONVENTION],
-                severity=Severity.WARNING,
+                severity=Severity.NOTE if awake else Severity.WARNING,  # another one that trains wakes its own
                 fix=waking.fix(program, switch, forward),
             )
             return

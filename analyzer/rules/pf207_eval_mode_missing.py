@@ -14,6 +14,7 @@ from analyzer.engine.values import ObjectId
 from analyzer.engine.words import words
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
+from analyzer.rules.entered import is_volatile
 from analyzer.rules.fed_back import is_trained_on
 from analyzer.rules.iteration import extra_guards
 from analyzer.rules.modes import (
@@ -32,6 +33,7 @@ from analyzer.syntax.scope import dotted, last_name, walk
 _DROPPING = frozenset({"RNN", "LSTM", "GRU", "MultiheadAttention"})
 """Layers that drop out inside, at a rate that they are given."""
 _LOADERS = ("transformers.", "diffusers.", "peft.")
+_VALIDATES = re.compile(r"(?<![a-z])(?:val|valid|validation|test|eval|dev)(?![a-z])")
 _EVAL_WORDS = re.compile(rb"\.eval\(|\.train\(\s*(?:mode\s*=\s*)?False")
 
 
@@ -79,7 +81,7 @@ class EvalModeMissing(Rule):
     of what comes out, where parts of the model are switched by themselves or all of it under an option, for a loss
     that minds the mode behind a network that was switched, for texts that are generated, for a function of one batch
     that sets no mode beside one that trains and does, and for a whole graph that is evaluated behind the step, in the
-    loop that calls ``train()``.
+    loop that calls ``train()``, and for a batch of validation, by its name, that is drawn between the steps.
 
     ## Fix safety
     Unsafe: the results of the evaluation change, which is the point, and a later training loop needs ``train()``.
@@ -98,6 +100,7 @@ class EvalModeMissing(Rule):
         seen: set[object] = set()
         for forward in timeline.forwards:
             nest = over_batches(forward)
+            _check_drawn(timeline, report, forward, seen)
             if not nest:
                 _check_restored(timeline, report, forward)
                 _check_single(timeline, report, forward)
@@ -295,6 +298,33 @@ def _check_behind(timeline: Timeline, report: Report, forward: Forward, seen: se
     )
 
 
+def _check_drawn(timeline: Timeline, report: Report, forward: Forward, seen: set[object]) -> None:
+    """Every n-th step, between the steps, the network runs with gradients off on a batch that is named for validation
+    (``model(next(val_loader))``), and is still in the mode of training."""
+    program, module = timeline.program, forward.module
+    if module is None or (forward.grad, forward.is_eval) != ("no", "no") or forward.mode is None or forward.is_dry:
+        return
+    if forward.depends == "no" or module not in timeline.trained or ("drawn", forward.site) in seen:
+        return
+    if not any(guard.is_periodic for guard in forward.guards) or not timeline.backward_within(forward.loops[-1:]):
+        return
+    if not _VALIDATES.search(words(program).of(forward.site)) or forward.method == "generate":
+        return
+    switch, here = timeline.switch(forward, is_eval=False), timeline.at(forward)
+    since = timeline.at(switch) if switch is not None else 0
+    if any(timeline.handed_over(module, since, here)) or any(each.module is None for each in timeline.modes):
+        return
+    seen.add(("drawn", forward.site))
+    report(
+        forward.site,
+        f"`{program.sources.text(forward.site)}` evaluates a model that {{is}} still in training mode: "
+        f"{_effect(program, forward)}. Call `eval()` first.",
+        because=chain(forward.mode, forward.loops[-1].trace, forward.trace),
+        gaps=[Gap.CONVENTION],
+        severity=Severity.NOTE,  # that the batch is one of validation, its name says
+    )
+
+
 def _returns(program: Program, forward: Forward) -> bool:
     """Whether the function gives the output to its caller: a teacher, a target, a pseudo-label."""
     function = program.function_around(forward.site)
@@ -414,7 +444,8 @@ def _is_unused(timeline: Timeline, forward: Forward) -> bool:
     that has forgotten `no_grad` as well."""
     if forward.grad != "yes" or forward.module not in timeline.trained or forward.root in timeline.roots:
         return False
-    if not forward.loops or any(loop.kind != "data" for loop in over_batches(forward)[-1:]):
+    is_counted = forward.on_batch and is_volatile(timeline.program, forward.site)
+    if not forward.loops or any(loop.kind != "data" and not is_counted for loop in over_batches(forward)[-1:]):
         return False
     return not any(event.how == "return" and forward.root in event.roots for event in timeline.program.of(Escape))
 
@@ -425,8 +456,9 @@ def _gaps(timeline: Timeline, forward: Forward) -> list[Gap] | None:
     assert module is not None
     born = program.objects[module].born
     gaps = [Gap.CONVENTION] if forward.depends == "maybe" or forward.grad != "no" else []
-    gaps += [Gap.UNSEEN] if _has_own_switch(program, module) or _is_set_beside(program, forward) else []
     switch = timeline.switch(forward, is_eval=False)
+    is_open = _has_own_switch(program, module) or (switch is None and _is_set_beside(program, forward))
+    gaps += [Gap.UNSEEN] if is_open else []
     here = timeline.at(forward)
     if switch is not None:
         gaps += [Gap.UNSEEN] if _is_meant(timeline, switch, forward) else []

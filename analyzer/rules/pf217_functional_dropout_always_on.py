@@ -13,7 +13,7 @@ from analyzer.engine.optim_events import OptimizerMade
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap, Site
 from analyzer.engine.values import Const
-from analyzer.engine.words import words
+from analyzer.engine.words import spelled, words
 from analyzer.findings import Severity
 from analyzer.fixes.edits import InsertAfter
 from analyzer.rules.base import DraftFix, Report, Rule
@@ -233,15 +233,26 @@ def _functions(program: Program, event: Dropped, function: ir.FunctionDef) -> It
 
 
 def _asks_for_mode(function: ir.FunctionDef) -> bool:
-    """Whether a function reads ``.training`` for something other than to hand it on as an argument."""
+    """Whether a function reads ``.training`` for something other than to hand it on as an argument, or to compare it
+    with a word (``args.training == "distilled"``): then it is no mode."""
     handed: set[int] = set()
-    asked: set[int] = set()
+    asked: dict[str, set[int]] = {}
+    options: set[str] = set()
     for node in walk(function.body, into_functions=True):
         if isinstance(node, ir.Call):
             handed |= {arg.value.at for arg in node.args if isinstance(arg.value, ir.Attribute)}
+        elif isinstance(node, ir.Operation) and node.right is not None:
+            sides = (node.left, node.right)
+            options |= {spelled(side) for side in sides if any(map(_is_word, sides))}
         elif isinstance(node, ir.Attribute) and node.attr == "training":
-            asked.add(node.at)
-    return bool(asked - handed)
+            asked.setdefault(spelled(node), set()).add(node.at)
+    return any(places - handed for name, places in asked.items() if name not in options)
+
+
+def _is_word(node: ir.Expr) -> bool:
+    """``"distilled"``, ``["distilled", "plain"]``."""
+    items = node.items if isinstance(node, ir.Display) else (node,)
+    return bool(items) and all(isinstance(each, ir.Constant) and isinstance(each.value, str) for each in items)
 
 
 def _is_used_here(function: ir.FunctionDef, event: Dropped) -> bool:

@@ -13,6 +13,7 @@ from analyzer.engine.words import words
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
 from analyzer.rules.iteration import exclude, extra_guards, in_one_iteration, nest_of
+from analyzer.rules.siblings import left_out
 from analyzer.syntax import ir
 from analyzer.syntax.remembered import remembered
 from analyzer.syntax.scope import dotted, walk
@@ -69,6 +70,8 @@ class OptimizerParameters(Rule):
                     _left_out(program, report, made)
                 if not report.drafts:
                     _parts_left_out(program, report, made)
+        if not report.drafts and not program.is_cut:
+            _siblings_left(program, report)
 
 
 def _replaced(program: Program, report: Report, made: list[OptimizerMade]) -> None:
@@ -257,6 +260,21 @@ def _parts_left_out(program: Program, report: Report, made: list[OptimizerMade])
                 severity=Severity.NOTE,
             )
             return
+
+
+def _siblings_left(program: Program, report: Report) -> None:
+    """Of two networks that run side by side, and were not read, an optimizer is given one, and none the other."""
+    if any(program.of(ParametersAdded)):
+        return
+    for each in left_out(program):
+        report(
+            each.optimizer,
+            f"`{each.name}` runs beside `{each.held}`, whose parameters an optimizer gets, and no optimizer of this "
+            "file gets its own: it {is} never trained. Add its parameters.",
+            because=[start(each.run, "it runs here"), start(each.optimizer, "parameters are given here")],
+            gaps=[Gap.CONVENTION],
+            severity=Severity.NOTE,
+        )
 
 
 def _gets_weights(program: Program) -> bool:

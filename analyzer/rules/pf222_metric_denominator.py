@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from analyzer.engine.data_events import LoaderMade
-from analyzer.engine.measures import Average
+from analyzer.engine.measures import Average, is_by_name
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap
 from analyzer.findings import Severity
@@ -67,7 +67,8 @@ class MetricDenominator(Rule):
     For the mean of batch means (``total / len(loader)``), for sums (``reduction="sum"``) and weighted means over the
     number of samples, where it is not known what is added up or what a length counts, and where the quotient is divided
     once more (``right / len(loader) / batch_size``). A note where the option for
-    the size of a batch is one by default: then both counts are the same.
+    the size of a batch is one by default: then both counts are the same; and where only its name says that what was
+    not read is a loss (``criterion(model(x), y)`` under ``no_grad``): it may give a sum.
 
     ## Fix safety
     No fix is offered: whether a weighted mean or the mean of means is wanted is a choice.
@@ -85,7 +86,8 @@ class MetricDenominator(Rule):
             if message is not None and not _is_divided_on(program, event):
                 gaps = [] if any(program.of(LoaderMade)) or not _has_single_batches(program) else [Gap.UNSEEN]
                 because = [event.over_trace, event.by_trace]
-                severity = Severity.NOTE if _is_single_by_default(program) else None
+                is_guess = is_by_name(event.over_trace) or _is_single_by_default(program)
+                severity = Severity.NOTE if is_guess else None
                 report(event.site, message, because=because, gaps=gaps, severity=severity)
 
 

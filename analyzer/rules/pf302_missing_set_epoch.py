@@ -10,9 +10,13 @@ from analyzer.engine.loading import DISTRIBUTED_SAMPLERS, Loading, Training, is_
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap, Site
 from analyzer.engine.values import ObjectId, Ref, truth
+from analyzer.engine.words import words
 from analyzer.findings import Severity
 from analyzer.fixes.edits import InsertStatement
 from analyzer.rules.base import DraftFix, Report, Rule
+from analyzer.rules.iteration import exclude
+from analyzer.syntax import ir
+from analyzer.syntax.scope import dotted
 
 _SET_EPOCH = re.compile(rb"set_epoch")
 _AVERAGES = re.compile(
@@ -22,6 +26,9 @@ _AVERAGES = re.compile(
     rb"|composer|ignite|mmcv|mmengine|detectron2|fairscale|bagua|ray|catalyst|megatron|torch_xla)\b",
     re.MULTILINE,
 )
+
+
+_EVALUATES = re.compile(r"(?<![a-z])(?:val|valid|validation|test|eval|dev)(?![a-z])")
 
 
 class MissingSetEpoch(Rule):
@@ -52,10 +59,10 @@ class MissingSetEpoch(Rule):
 
     ## When it stays quiet
     When ``set_epoch`` is called on the sampler, on the loader or on something that was not read; with
-    ``shuffle=False``; in a loop of one round; for loaders that only evaluate; where Lightning, Accelerate or a
-    trainer takes the loader over. A note where the loader was made by code that was not read, or goes to such code that
-    may train on it, and where nothing in a tree of several files wraps a model for several processes,
-    averages gradients or starts a trainer that does.
+    ``shuffle=False``; in a loop of one round; where another loader may be drawn from that no condition tells apart;
+    for loaders that only evaluate; where Lightning, Accelerate or a trainer takes the loader over. A note where the
+    loader was made by code that was not read, or goes to such code that may train on it, and where nothing in a tree of
+    several files wraps a model for several processes, averages gradients or starts a trainer that does.
 
     ## Fix safety
     Unsafe: the order of the data changes, which is the point.
@@ -127,7 +134,9 @@ def _report_unread(program: Program, report: Report, known: Loading) -> None:
     """A model that is wrapped for several processes trains on a loader that code elsewhere has made, and nothing speaks
     of epochs that are set: if it shuffles for each rank, it always does so in the same way."""
     wrapped = next((each for each in known.distributed if each.how == "replicated"), None)
-    if wrapped is None or known.made or known.epochs_set or known.sharded or known.fitted or picks_by_rank(program):
+    group = next((each for each in known.distributed if each.how == "group"), None)
+    wrapped = wrapped or (group if known.epochs_set else None)  # the epoch of another sampler is set
+    if wrapped is None or known.made or known.sharded or known.fitted or picks_by_rank(program):
         return
     for backward in program.of(Backward):
         if backward.framework or len(backward.loops) < 2:
@@ -136,7 +145,10 @@ def _report_unread(program: Program, report: Report, known: Loading) -> None:
         is_read = batches.kind != "data" or bool(batches.over) or batches.runs_over != ""
         if is_read or epochs.kind != "range" or is_const(epochs.bound, 1) or not _is_from_elsewhere(program, batches):
             continue
-        if any(True for _ in program.project.naming("set_epoch", "")) or not _sees_ranks(program, epochs):
+        others = _set_beside(program, known, batches)
+        if others is None or (not known.epochs_set and any(True for _ in program.project.naming("set_epoch", ""))):
+            return
+        if not known.epochs_set and not _sees_ranks(program, epochs):
             return
         if not program.project.is_single and not any(True for _ in program.project.naming("DistributedSampler", "")):
             return  # each rank draws for itself
@@ -150,6 +162,20 @@ def _report_unread(program: Program, report: Report, known: Loading) -> None:
             severity=Severity.NOTE,  # how the loader splits the data was not read
         )
         return
+
+
+def _set_beside(program: Program, known: Loading, batches: Loop) -> list[str] | None:
+    """The names of what the epoch is set of, where none of them is what a loop draws from; None where one may be."""
+    drawn = set(re.findall(r"\w+", program.sources.iterated_text(batches.site) or ""))
+    names: list[str] = []
+    for event in known.epochs_set:
+        call = words(program).node(event.site)
+        name = dotted(call.callee) if isinstance(call, ir.Call) else None
+        owner = (name or "").removeprefix("self.").partition(".")[0]
+        if event.objects or not owner or owner in drawn or not _EVALUATES.search(owner):
+            return None
+        names.append(owner)
+    return names
 
 
 def _is_from_elsewhere(program: Program, batches: Loop) -> bool:
@@ -206,7 +232,8 @@ def _gaps(
     """Code that was not read and gets the sampler, or the loader, may set the epoch."""
     gaps = [Gap.CONVENTION if is_handed else Gap.UNSEEN] if training is None else [training.gap] if training.gap else []
     for other in training.among if training is not None else ():
-        if not any(_shuffles(known, each) for each in known.made[other].samplers):
+        is_instead = exclude(known.made[other], made)  # where there is one process
+        if not is_instead and not any(_shuffles(known, each) for each in known.made[other].samplers):
             gaps.append(Gap.UNSEEN)
     shuffle = known.given(sampler, 3, "shuffle")
     if shuffle is not None and truth(shuffle) is None:

@@ -20,6 +20,7 @@ from analyzer.engine.loading import (
     loads_graphs,
     sampler_of,
 )
+from analyzer.engine.machine import Obj
 from analyzer.engine.own_ways import methods
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap, Site, Trace, start
@@ -52,6 +53,9 @@ order (accelerate `prepare_data_loader`; lightning.fabric `_get_distributed_samp
 _EVALUATES = re.compile(r"(?<![a-z])(?:val|valid|validation|test|eval|evaluation|predict|infer|dev)(?![a-z])")
 
 
+_TRAINS = re.compile(r"(?<![a-z])train(?:ing)?(?![a-z])")
+
+
 class TrainingDataNotShuffled(Rule):
     """The training data comes in the same order in every epoch.
 
@@ -70,7 +74,7 @@ class TrainingDataNotShuffled(Rule):
     ```
 
     A function or a class that takes `shuffle` and makes its loader without it is told as well, and so, as a note, is a
-    loader that shuffles in one process and whose `DistributedSampler` does not, or a
+    loader that shuffles in one process and whose `DistributedSampler` does not (or the reverse), or a
     `DistributedSampler` that is told each epoch and does not shuffle.
 
     ## When it stays quiet
@@ -192,14 +196,23 @@ def _report_ignored(program: Program, report: Report, known: Loading) -> frozens
 
 
 def _report_halved(program: Program, report: Report, known: Loading) -> frozenset[Site]:
-    """A loader that shuffles in one process and gets a `DistributedSampler` that does not in several."""
+    """A loader that shuffles in one process and gets a `DistributedSampler` that does not, or the reverse."""
     told: set[Site] = set()
     for made in known.made.values():
         sampler, shuffle = sampler_of(program, made), made.argument("shuffle")
         refs = [case for case in sampler.cases if isinstance(case, Ref)] if sampler is not None else []
-        if sampler is None or shuffle is None or is_const(shuffle, False, None) or not _is_off(known, refs):
-            continue
         if known.is_evaluated(made) or _is_for_evaluation(program, made) or made.site in told:
+            continue
+        in_order = _alone_in_order(known, refs) if sampler is not None else None
+        if in_order is not None and (known.training(made) is not None or _is_for_training(program, made)):
+            told.add(made.site)
+            _report_kept(
+                program, report, in_order, made.trace,
+                "Where there is one process this sampler {does keep} the order of the data, which is shuffled where "
+                "there are several. Use a `RandomSampler`.",
+            )  # fmt: skip
+            continue
+        if sampler is None or shuffle is None or is_const(shuffle, False, None) or not _is_off(known, refs):
             continue
         told.add(made.site)
         _report_kept(
@@ -246,6 +259,28 @@ def _is_off(known: Loading, refs: list[Ref]) -> bool:
         and is_const(known.given(ref.obj, 3, "shuffle"), False)
         for ref in refs
     )
+
+
+def _alone_in_order(known: Loading, refs: list[Ref]) -> Ref | None:
+    """Of a sequential sampler and a distributed one that shuffles, one of which a loader gets, the sequential one."""
+    objects = [known.program.objects[ref.obj] for ref in refs]
+    kept = [ref for ref, obj in zip(refs, objects, strict=True) if _is_sequential(obj)]
+    shuffling = [
+        ref
+        for ref, obj in zip(refs, objects, strict=True)
+        if obj.name in DISTRIBUTED_SAMPLERS and not is_const(known.given(ref.obj, 3, "shuffle"), False)
+    ]
+    return kept[0] if kept and shuffling and len(kept) + len(shuffling) == len(refs) else None
+
+
+def _is_sequential(obj: Obj) -> bool:
+    return obj.name.endswith(".SequentialSampler") and obj.name.startswith("torch.")
+
+
+def _is_for_training(program: Program, made: LoaderMade) -> bool:
+    """Whether the data of a loader is named for training: what code elsewhere does with it was not seen."""
+    data = next((words(program).of(Site(made.site.path, at)) for name, at in made.nodes if name == "dataset"), "")
+    return bool(_TRAINS.search(data))
 
 
 def _is_asked(program: Program, made: LoaderMade) -> bool:
@@ -300,7 +335,8 @@ def _is_unread_set(program: Program, made: LoaderMade) -> bool:
     cases = data.cases if data is not None else ()
     training = known.training(made)
     others = [known.made[obj] for obj in training.among] if training is not None else []
-    from_where = " ".join(words(program).of(case.trace.site) for case in cases if case.trace is not None)
+    traces = [case.trace for case in cases if case.trace is not None]
+    from_where = " ".join(f"{trace.note} {words(program).of(trace.site)}" for trace in traces)
     return (
         bool(cases)
         and not _IN_TIME.search(from_where)
@@ -318,6 +354,8 @@ def _comes_from_elsewhere(program: Program, case: Value, depth: int = 3) -> bool
             return True
         is_part = obj.name.startswith(_PARTS) and depth > 0
         return is_part and bool(parts) and all(_comes_from_elsewhere(program, part, depth - 1) for part in parts)
+    if isinstance(case, Unknown) and case.is_given:
+        return case.trace is not None and not _STREAMS.search(case.trace.note)  # "parameter `data`"
     called = case.called if isinstance(case, Unknown) else ""
     return called != "" and not _STREAMS.search(called.rpartition(".")[2])
 
@@ -409,8 +447,7 @@ def _sequential(known: Loading, sampler: Value, is_plain: bool) -> Trace | None:
     if all(obj.name in DISTRIBUTED_SAMPLERS for obj in objects):
         in_order = all(is_const(known.given(case.obj, 3, "shuffle"), False) for case in refs)
         return objects[0].trace if in_order else None
-    sequential = all(obj.name.endswith(".SequentialSampler") and obj.name.startswith("torch.") for obj in objects)
-    return objects[0].trace if sequential else None
+    return objects[0].trace if all(_is_sequential(obj) for obj in objects) else None
 
 
 def _mixers(program: Program) -> frozenset[str]:

@@ -59,9 +59,9 @@ class SyncInHotLoop(Rule):
     A wait per element or parameter in a training step is a warning, where the tensor is sent to a device or the file
     speaks of one. Waits that stand apart from each other in one training step, with work for the device between them,
     are a note: each but the last leaves the device without work. So are three or more numbers that every step reads one
-    by one, waits per element in evaluation, in a counted loop, around a loop that trains (once per epoch or round), or
-    under a setting that nothing in the tree turns on (``--debug``), and `torch.cuda.synchronize()` or `empty_cache()`
-    in every step.
+    by one, the norm of gradients in a function whose callers were not seen, waits per element in evaluation, in a
+    counted loop, around a loop that trains (once per epoch or round), or under a setting that nothing in the tree turns
+    on (``--debug``), and `torch.cuda.synchronize()` or `empty_cache()` in every step.
 
     One copy of the whole tensor (`.cpu()`, `.tolist()`) before an inner loop works as well. The waits of one loop are
     one finding.
@@ -96,14 +96,14 @@ class SyncInHotLoop(Rule):
             inner = sync.loops[len(steps) :]
             if not inner and _is_of_called_step(program, sync):
                 steps, inner = (), sync.loops
-            elif not steps:
+            elif not steps and not _is_of_gradients(program, sync):
                 continue
             if sync.value is None:
                 if nest_key(steps) in training and nest_key(steps) not in timed and not _waits_anyway(sync, syncs):
                     _report_explicit(program, report, sync, steps)
             elif inner and all(loop.kind != "while" for loop in inner):
                 is_training = nest_key(steps) in training & stepping and _is_step(program, steps)
-                element = next((loop for loop in inner if _runs_over_elements(loop)), None)
+                element = next((loop for loop in inner if _runs_over_elements(program, loop)), None)
                 if element is not None and not is_reached_once(program, sync, element):
                     found = _InLoop(sync, steps, element, is_training)
                     elements.setdefault((nest_key(steps), element.key, is_training), []).append(found)
@@ -191,6 +191,7 @@ def _report_elements(program: Program, report: Report, waits: list[_InLoop]) -> 
     sync, element = first.sync, first.element
     others = list(dict.fromkeys(each.sync.site for each in waits if each.sync.site != sync.site))
     what = {"parameters": "parameter", "tensor": "element"}.get(element.runs_over, "iteration of an inner loop")
+    what = "parameter" if _reads_gradients(program, element) else what
     more = f" So {'do' if len(others) > 1 else 'does'} {len(others)} more in this loop." if others else ""
     because: list[Trace] = [*(loop.trace for loop in first.steps[-1:]), element.trace, sync.trace]
     report(
@@ -306,8 +307,27 @@ def _made_in(program: Program, step: Loop, sync: Sync) -> set[str]:
     return names
 
 
-def _runs_over_elements(loop: Loop) -> bool:
+def _is_of_gradients(program: Program, sync: Sync) -> bool:
+    """Whether a function that nothing calls goes over parameters and waits for a number of each gradient: by its use,
+    a norm that every step takes."""
+    is_entry = bool(sync.calls) and sync.calls[0] in program.entries
+    return sync.value is not None and is_entry and len(sync.loops) == 1 and _reads_gradients(program, sync.loops[0])
+
+
+def _reads_gradients(program: Program, loop: Loop) -> bool:
+    """``for p in parameters: … p.grad …``."""
+    statement = program.statement_of(loop)
+    names = set(target_names(statement.target)) if statement is not None else set()
+    return statement is not None and any(
+        isinstance(part, ir.Attribute) and part.attr == "grad" and dotted(part.value) in names
+        for part in walk(statement.body, False)
+    )
+
+
+def _runs_over_elements(program: Program, loop: Loop) -> bool:
     """Whether a loop has an iteration for each of many: not for the few layers or scales of a list."""
+    if loop.runs_over in {"", "container"} and loop.kind != "range":
+        return _reads_gradients(program, loop)
     if loop.runs_over != "range":
         return loop.runs_over in {"tensor", "parameters"}
     cases = loop.bound.cases if loop.bound is not None else ()

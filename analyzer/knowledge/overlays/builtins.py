@@ -7,6 +7,7 @@ from typing import Literal
 
 from analyzer.engine import values as engine
 from analyzer.engine.calls import Calls, iterator
+from analyzer.engine.control import batch
 from analyzer.engine.graphs import combine
 from analyzer.engine.machine import LAYERS, SEQUENTIAL, Args, unseen
 from analyzer.engine.measures import UNITS, Drawn, added_up, number_of
@@ -14,6 +15,7 @@ from analyzer.engine.operations import LENGTHS
 from analyzer.engine.state import State
 from analyzer.engine.trace import Gap, start
 from analyzer.engine.typing import goes_over, is_blank, is_only_listed
+from analyzer.engine.uses import hands
 from analyzer.engine.values import (
     Const,
     Counting,
@@ -110,6 +112,8 @@ def _len(machine: Calls, args: Args, at: int, state: State) -> Value:
     unit, gap = units.pop() if len(units) == 1 else None, None
     if unit is None and node is not None and all(map(_is_unread, _first(args).cases)) and _is_drawn(machine, node):
         unit, gap = "batches", Gap.CONVENTION  # of what was not read, and is looped over here
+    elif unit is None and node is not None and all(map(_is_unread, _first(args).cases)) and _is_loaded(machine, node):
+        unit = "samples"
     note = {"samples": "the number of samples", "batches": "the number of batches", "size": "the size of a batch"}
     return Scalar(unit or "length", trace=start(machine.site(at), note.get(unit or "", "a length"), gap))
 
@@ -122,6 +126,12 @@ def _is_drawn(machine: Calls, node: ir.Expr) -> bool:
         return isinstance(node, ir.Subscript) and isinstance(function, ir.FunctionDef) and goes_over(function, node)
     is_listed = isinstance(function, ir.FunctionDef) and is_only_listed(function, name)
     return "for" in machine.uses_of(name) and not is_listed
+
+
+def _is_loaded(machine: Calls, node: ir.Expr) -> bool:
+    """Whether what a name stands for is the data set of a loader that is made here."""
+    handed = hands(machine.uses_of(dotted(node) or ""))
+    return any(callee and callee[-1] == "DataLoader" and at in {"0", "dataset"} for _, callee, at in handed)
 
 
 def _is_unread(case: Value) -> bool:
@@ -210,7 +220,8 @@ def _total(machine: Calls, args: Args, at: int, state: State) -> Value:
 
 def _next(machine: Calls, args: Args, at: int, state: State) -> Value:
     machine.emit(Drawn, at, None)
-    return _elements(machine, _first(args), at, state)
+    drawn = _elements(machine, _first(args), at, state)
+    return batch(drawn) if machine.loops and not machine.in_pass else drawn  # as in a loop over it
 
 
 def _getattr(machine: Calls, args: Args, at: int, state: State) -> Value:
