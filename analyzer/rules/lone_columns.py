@@ -12,7 +12,9 @@ from analyzer.syntax import ir
 from analyzer.syntax.scope import base_name, dotted, last_name, of_type, walk
 
 _COLUMNS = re.compile(rb"unsqueeze\(\s*-?1\s*\)|(?:view|reshape)\(\s*-1\s*,\s*1\s*\)")
-_KEEPS = frozenset(["to", "cuda", "float", "double", "half", "detach", "type", "contiguous", "int", "long"])
+_KEEPS = frozenset(
+    ["to", "cuda", "float", "double", "half", "detach", "type", "contiguous", "int", "long", "logical_not", "bool"]
+)
 _MAKES = frozenset(
     ["FloatTensor", "Tensor", "tensor", "as_tensor", "from_numpy", "IntTensor", "LongTensor", "BoolTensor"]
 )
@@ -45,6 +47,8 @@ def _made(function: ir.FunctionDef) -> dict[str, tuple[str, str, int]]:
         if not isinstance(target, ir.Name) or not pattern("one per sample").search(target.id):
             continue
         shape, root = _shape(node.value)
+        if not shape and root == target.id:  # ``done = done.logical_not()``
+            continue
         if not shape or target.id in found:
             twice.add(target.id)
         elif (source := together.get(root) or _source(node.value)) is not None:

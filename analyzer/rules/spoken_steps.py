@@ -389,13 +389,14 @@ def _is_log(divided: ir.Expr) -> bool:
 
 
 def early_schedules(program: Program) -> Iterator[Found]:
-    """A scheduler that is stepped after the backward pass and before the one step of the optimizer, in one block."""
+    """A scheduler that is stepped before the one step of the optimizer in one block of an iteration, also before its
+    backward pass."""
     for body in spoken(program):
         for schedule in (act for act in body.of("schedule") if not act.call.args):
             steps = [act for act in body.of("step", "scaled step") if act.loops == schedule.loops]
             after = [act for act in steps if act.block == schedule.block and act.place > schedule.place]
             before = [act for act in steps if act.at < schedule.at]
-            if len(after) == 1 and not before and _passes_before(body, schedule):
+            if len(after) == 1 and not before and schedule.loops and _passes_before(body, after[0]):
                 yield body, schedule, after[0]
                 break
 
