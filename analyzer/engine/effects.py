@@ -98,12 +98,17 @@ class Effects(Expressions):
                 action(case)
 
     def switch(self, ref: Ref, flag: str, value: Value, state: State, depth: int = 6) -> None:
-        """Set a mode on a module and the modules it holds."""
+        """Set a mode on a module and the modules it holds. The layers of a ``Sequential`` have the mode of the whole,
+        and are frozen one by one."""
         state.set((ref.obj, flag), value)
-        for _, held in state.fields(ref.obj) if depth else ():
-            for case in held.cases:
-                if isinstance(case, Ref) and case.obj != ref.obj and self.obj(case).kind in ("Module", *CONTAINERS):
-                    self.switch(case, flag, value, state, depth - 1)
+        if not depth:
+            return
+        obj = self.obj(ref)
+        held = [case for _, each in state.fields(ref.obj) for case in each.cases if isinstance(case, Ref)]
+        held += held_in(obj) if flag == frozen.FLAG and obj.cls is None and obj.kind == "Module" else ()
+        for case in held:
+            if case.obj != ref.obj and self.obj(case).kind in ("Module", *CONTAINERS):
+                self.switch(case, flag, value, state, depth - 1)
 
     def backward(self, loss: Value, at: int, state: State, by: str = "Tensor") -> None:
         cases = self.deep(loss, state)

@@ -35,7 +35,7 @@ from analyzer.rules.short_stores import (
 )
 from analyzer.rules.sums import born_under, is_set_back
 from analyzer.syntax import ir
-from analyzer.syntax.scope import assigned_names, dotted, last_name, of_type, walk
+from analyzer.syntax.scope import assigned_names, dotted, each_target, last_name, of_type, target_names, walk
 
 _SIZES = frozenset({"size", "shape"})
 _WHATS = {"accumulate": "this running sum", "average": "this running average"}
@@ -240,7 +240,11 @@ def _severity(
     if freed:
         is_of_network = bool(passes) or any(event.site in store.calls for event in program.of(Forward))
         is_vague = (gaps and not is_of_network) or is_set_back(program, store) or store.site.path.endswith(".ipynb")
-        is_brief = _ends_with_call(program, store, loops) or _is_of_one_step(program, store, loops)
+        is_brief = (
+            _ends_with_call(program, store, loops)
+            or _is_of_one_step(program, store, loops)
+            or _is_by_name(program, store, loops)
+        )
         is_offered = is_never_named(program, store.calls) or _is_switched(program, store, freed)
         return Severity.NOTE if is_vague or is_brief or is_offered else Severity.WARNING
     is_over_data = any(event.on_batch or any(loop.kind == "data" for loop in event.loops) for event in passes)
@@ -264,6 +268,20 @@ def _ends_with_call(program: Program, store: Store, loops: tuple[Loop, ...]) -> 
         and any(isinstance(part, ir.Attribute) and part.attr in _SIZES for part in walk((each,), False))
         for each in over
     )
+
+
+def _is_by_name(program: Program, store: Store, loops: tuple[Loop, ...]) -> bool:
+    """Whether what is kept lies under what the loop goes over, in something that the same call has made: one item of
+    each name (``for task in tasks: losses[task] = …``)."""
+    node, loop = words(program).node(store.site), words(program).node(loops[-1].site)
+    if not isinstance(node, ir.Assign) or not isinstance(loop, ir.For) or not isinstance(store.into, int):
+        return False
+    if program.function_around(program.objects[store.into].trace.site) is not program.function_around(store.site):
+        return False
+    over = set(target_names(loop.target))
+    keys = (to.index for to in each_target(node) if isinstance(to, ir.Subscript))
+    is_known = any(program.objects[obj].kind in {"Loader", "Data"} for obj in loops[-1].over)
+    return not is_known and any(isinstance(key, ir.Name) and key.id in over for key in keys)
 
 
 def _is_switched(program: Program, store: Store, freed: Backward) -> bool:

@@ -138,7 +138,12 @@ def _no_step(program: Program, report: Report) -> None:
         nest = nest_of(clear)
         if not nest or program.objects[optimizer].kind != "Optimizer" or any(program.within(GradientRead, nest)):
             continue
-        backwards = list(program.within(Backward, nest))
+        through = program.roots_through(clear.modules)
+        backwards = [
+            event
+            for event in program.within(Backward, nest)
+            if not (event.roots and clear.modules) or event.roots & through
+        ]  # not those of another network (a copy that an inner loop adapts)
         others = program.within(Step, nest)
         if not backwards or any(_may_be_its_step(program, step, clear) for step in others):
             continue

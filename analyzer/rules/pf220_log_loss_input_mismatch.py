@@ -38,7 +38,7 @@ class LogLossInputMismatch(Rule):
 
     ## When it stays quiet
     For the output of ``log_softmax``, for the logarithm of probabilities, and where it is not known what a model gives.
-    A note for ``kl_div`` with ``reduction="none"``, which some methods weigh by hand and mean as a product.
+    A note with ``reduction="none"``: some methods weigh the numbers by hand, and mean a product or a probability.
 
     ## Fix safety
     Safe where the softmax stands in the loss call itself. A softmax elsewhere in the same file may have other readers,
@@ -73,9 +73,10 @@ def _is_picking(program: Program, loss: Loss) -> bool:
 
 
 def _is_product(loss: Loss) -> bool:
-    """``F.kl_div(p, q, reduction="none")`` of two probabilities, to be weighed by hand: its gradient is that of the
-    product of both, which some methods mean (neighbours that agree)."""
-    return loss.callee in _KL and is_const(loss.options.get("reduction"), "none")
+    """``F.kl_div(p, q, reduction="none")`` or ``F.nll_loss(p, y, reduction="none")`` of probabilities, to be weighed by
+    hand: the gradient is that of a product or of a probability, which some methods mean (neighbours that agree, an
+    attack on what is expected)."""
+    return is_const(loss.options.get("reduction"), "none")
 
 
 def _input(program: Program, found: Mismatch, report: Report, *, is_meant: bool) -> None:

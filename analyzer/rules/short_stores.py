@@ -15,7 +15,9 @@ from analyzer.syntax.scope import assigned_names, dotted, last_name, target_name
 
 _HANDFUL = 16
 _MEASURES = re.compile(
-    r"metric|accura|(?<![a-z])acc(?![a-z])|score_f|eval|prec(?:ision)?(?![a-z])|(?<![a-z])iou(?![a-z])", re.IGNORECASE
+    r"metric|accura|(?<![a-z])acc(?![a-z])|score_f|eval|prec(?:ision)?(?![a-z])|recall|auroc"
+    r"|(?<![a-z])(?:iou|f1|auc)(?![a-z])",
+    re.IGNORECASE,
 )
 _BACKWARD = frozenset({"backward", "manual_backward"})
 _REORDERS = frozenset({"sorted", "zip", "reversed", "enumerate", "list", "tuple"})
