@@ -224,6 +224,13 @@ class Project:
         found = self.journal.answers["left on", name] = self._tells_all and self._set.is_left_on(name)
         return found
 
+    def is_run_alone(self) -> bool:
+        """Whether the texts of the tree show how its programs are run, and none speaks of several processes. Asked as
+        `is_left_off`."""
+        is_alone = self._tells_all and self._set.is_run and not self._set.is_run_together
+        self.journal.answers["run alone",] = is_alone
+        return is_alone
+
     @property
     def _tells_all(self) -> bool:
         return self.is_whole and self._has_all_texts

@@ -20,6 +20,12 @@ _LISTED = re.compile(
 )
 """A row of a table or an item of a list that explains an option: no command gives it."""
 _OTHER = re.compile(r"(?:^|[/_\-.])(?:eval\w*|tests?|infer\w*|demo)(?=[/_\-.])", re.IGNORECASE)
+_RUNS = re.compile(rb"\bpython3?[ \t]+(?:-u[ \t]+)?[\w./-]+\.py\b")
+_TOGETHER = re.compile(
+    rb"torchrun|torch[.]distributed|distributed[ _-](?:train|data|run|mode|learn|launch)|multi[- _]?gpu|deepspeed"
+    rb"|mpirun|accelerate[ \t]+launch|\bsrun|horovod|\blocal[_-]rank|\bnproc|\bDDP\b|CUDA_VISIBLE_DEVICES=[\"']?\d+,",
+    re.IGNORECASE,
+)
 _OFF = frozenset({b"false", b"0", b"no", b"off", b"none", b"null"})
 _ON = frozenset({b"true", b"1", b"yes", b"on"})
 
@@ -30,8 +36,13 @@ class Settings:
     def __init__(self, paths: Collection[str], read: Callable[[str], bytes | None]) -> None:
         asked = sorted(path for path in (*texts(paths), *filter(is_python, paths)) if not _OTHER.search(path))
         self._known: dict[str, set[bool]] = {}
+        self.is_run = self.is_run_together = False
+        """Whether a text shows a command that runs a program, and whether one speaks of several processes."""
         for path in asked[:MAX_FILES]:
             source = text(read(path))
+            if not is_python(path):
+                self.is_run |= _RUNS.search(source) is not None
+                self.is_run_together |= _TOGETHER.search(source) is not None
             for name, value in _GIVEN.findall(source):
                 self._note(name, value.lower())
             for name, value in _flags(path, source):

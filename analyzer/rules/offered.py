@@ -149,6 +149,21 @@ def is_offered(program: Program, event: Event) -> bool:
     return any(offers.is_off(guard) for guard in event.guards)
 
 
+def is_made_on_offer(program: Program, made: Site) -> bool:
+    """Whether an expression stands in a branch that is not taken where the command line says nothing."""
+    unit, offers = program.unit(made.path), _offers(program)
+    ways = [(branch.at, taken) for branch, taken in branches_around(unit, made.at)] if unit is not None else []
+    ways += [(node.at, made.at in _numbers(node.body)) for node in _choices(program, made)]
+    return any(offers.is_off(Guard(Site(made.path, at), taken)) for at, taken in ways)
+
+
+def _choices(program: Program, site: Site) -> Iterator[ir.Conditional]:
+    """``one if test else other`` that a place is one or the other of."""
+    for node in of_type(program.unit(site.path), ir.Conditional):
+        if any(site.at in _numbers(branch) for branch in (node.body, node.orelse)):
+            yield node
+
+
 def is_one_of_several(program: Program, event: Event) -> bool:
     """Whether a name chooses what happens among several: ``if args.data == "ucf101": … elif args.data == "sky": …``.
     Which of them a run takes, the text does not say."""
@@ -192,9 +207,7 @@ def is_switched_away(program: Program, event: Event) -> bool:
     ways = [(guard.site, guard.taken) for guard in event.guards]
     tests = [(node.test, taken) for site, taken in ways if isinstance(node := words(program).node(site), ir.If)]
     for site in (event.site, *event.calls):
-        for node in of_type(program.unit(site.path), ir.Conditional):
-            if any(site.at in _numbers(branch) for branch in (node.body, node.orelse)):
-                tests.append((node.test, site.at in _numbers(node.body)))
+        tests += [(node.test, site.at in _numbers(node.body)) for node in _choices(program, site)]
     return any(_is_never(program, test, wanted) for test, wanted in tests)
 
 

@@ -15,6 +15,7 @@ from analyzer.findings import Severity
 from analyzer.fixes.edits import InsertStatement
 from analyzer.rules.base import DraftFix, Report, Rule
 from analyzer.rules.iteration import exclude
+from analyzer.rules.offered import is_made_on_offer
 from analyzer.syntax import ir
 from analyzer.syntax.scope import dotted
 
@@ -61,8 +62,9 @@ class MissingSetEpoch(Rule):
     When ``set_epoch`` is called on the sampler, on the loader or on something that was not read; with
     ``shuffle=False``; in a loop of one round; where another loader may be drawn from that no condition tells apart;
     for loaders that only evaluate; where Lightning, Accelerate or a trainer takes the loader over. A note where the
-    loader was made by code that was not read, or goes to such code that may train on it, and where nothing in a tree of
-    several files wraps a model for several processes, averages gradients or starts a trainer that does.
+    loader was made by code that was not read, or goes to such code that may train on it, where nothing in a tree of
+    several files wraps a model for several processes, averages gradients or starts a trainer that does, and where the
+    sampler is made under an option that is off, and the commands in the texts of the tree start one process.
 
     ## Fix safety
     Unsafe: the order of the data changes, which is the point.
@@ -118,13 +120,14 @@ def _report(program: Program, report: Report, known: Loading, made: LoaderMade, 
         is_handed = training is None and _is_to_shuffle(made)
         place = Site(epochs.site.path, epochs.site.at + 1) if epochs.kind != "framework" else epochs.site
         because = [program.objects[sampler].trace, made.trace, epochs.trace, event.trace]
+        made_at = program.objects[sampler].trace.site
         report(
             place,
             "Every round of this loop {does draw} the same order of the data: the epoch of the `DistributedSampler` "
             "is never set. Call `set_epoch(epoch)` on it at the start of each epoch.",
             because=[*because, training.trace] if training is not None else because,
             gaps=_gaps(program, known, made, sampler, training, is_handed),
-            severity=None if _may_train_together(program) and not is_handed else Severity.NOTE,
+            severity=None if _may_train_together(program, made_at) and not is_handed else Severity.NOTE,
             fix=_fix(program, made, event, epochs),
         )
         return
@@ -189,9 +192,12 @@ def _sees_ranks(program: Program, epochs: Loop) -> bool:
     return _AVERAGES.search(program.project.read(epochs.site.path) or b"") is not None
 
 
-def _may_train_together(program: Program) -> bool:
+def _may_train_together(program: Program, sampler: Site) -> bool:
     """Whether some file of a tree of several makes the processes of a group train one model: wraps it, averages its
-    gradients, or leaves that to a framework. Where none does, a sampler is left of what was once meant."""
+    gradients, or leaves that to a framework. Where none does, a sampler is left of what was once meant; so is one that
+    an option offers where the texts of the tree run its programs, and each of them in one process."""
+    if is_made_on_offer(program, sampler) and program.project.is_run_alone():
+        return False
     return program.project.is_single or any(True for _ in program.project.naming("import", "", _AVERAGES))
 
 

@@ -137,3 +137,20 @@ def test_importers_name_the_file_on_a_line_of_an_import() -> None:
     changed = Texts({**files, "other.py": b"from lib.a import x\n"})
     assert set(project.with_changed(changed, "other.py").importers("a", "lib/a.py")) == {"one.py", "two.py", "other.py"}
     assert set(project.importers("a", "lib/a.py")) == {"one.py", "two.py"}
+
+
+@pytest.mark.parametrize(
+    ("texts", "is_alone"),
+    [
+        ({}, False),
+        ({"run.sh": b"python train.py --lr 0.1\n"}, True),
+        ({"run.sh": b"python train.py\n", "README.md": b"Multi-GPU: see below\n"}, False),
+        ({"run.sh": b"python -m torch.distributed.launch train.py\n", "README.md": b"python train.py\n"}, False),
+        ({"README.md": b"@inproceedings{x}\npython train.py\n"}, True),
+        ({"README.md": b"torchrun train.py\n"}, False),
+    ],
+)
+def test_texts_tell_whether_programs_run_alone(texts: dict[str, bytes], is_alone: bool) -> None:
+    files = Texts({"train.py": b"import torch\n", **texts})
+    assert Project(files).is_run_alone() is is_alone
+    assert not Project(files, has_all_texts=False).is_run_alone()
