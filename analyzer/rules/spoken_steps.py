@@ -429,5 +429,5 @@ def _made_by_steps(unit: ir.Unit, name: str) -> ir.Call | None:
     ]
     if not made or not all(pattern("schedule of steps").search(last_name(call.callee)) for call in made):
         return None  # one of two kinds, as an option says
-    said = [" ".join(spelled(arg.value) + (arg.keyword or "") for arg in call.args) for call in made]
+    said = [" ".join(spelled(arg.value) for arg in call.args) for call in made]  # `num_training_steps=epochs` is epochs
     return made[0] if any(re.search(r"step|len|total|iter", each) for each in said) else None

@@ -11,15 +11,13 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 CLEAN = "import torch\nx = torch.ones(3)\n"
 FIXABLE = (
-    "def train(model, loader, criterion, optimizer):\n"
-    "    losses = []\n"
+    "import torch\n"
+    "import torch.nn.functional as F\n"
+    "def train(model, loader, optimizer):\n"
     "    for x, y in loader:\n"
     "        optimizer.zero_grad()\n"
-    "        loss = criterion(model(x), y)\n"
-    "        loss.backward()\n"
+    "        F.cross_entropy(F.softmax(model(x), dim=1), y).backward()\n"
     "        optimizer.step()\n"
-    "        losses.append(loss)\n"
-    "import torch\n"
 )
 PROGRAM = """
 import sys
