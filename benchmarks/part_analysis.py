@@ -162,6 +162,8 @@ def checkouts() -> str:
     digest = hashlib.sha256("".join(hashes).encode()).hexdigest()[:16]
     parse = best(lambda: parse_all({f"{at}/{path}": each[path] for at, (_, each) in enumerate(trees) for path in each}))
     full = best(lambda: [pipeline.analyze(Corpus(whole), list(trains), Options()) for whole, trains in trees])
+    singles = [{path: source} for _, trains in trees for path, source in trains.items()]
+    alone = best(lambda: [pipeline.analyze(Corpus(each), list(each), Options()) for each in singles])
     return f"""
 The same of {num_files} training files in {len(trees)} repositories that nothing was made faster on, each with its whole
 tree at hand (what their imports lead to is read and run too). SHA-256 as above: `{digest}`.
@@ -170,6 +172,7 @@ tree at hand (what their imports lead to is read and run too). SHA-256 as above:
 | --- | --- | --- |
 | bare `libcst.parse_module` | {parse:.2f} | 1 |
 | whole analysis, all rules, fixes tried | {full:.2f} | {full / parse:.2f} |
+| the same of each file alone, without its tree | {alone:.2f} | {alone / parse:.2f} |
 """
 
 

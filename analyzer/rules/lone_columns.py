@@ -28,6 +28,8 @@ def lone_flat(program: Program) -> Iterator[tuple[Site, Site, Site, str, str]]:
         if not _COLUMNS.search(program.project.read(path) or b""):
             continue
         for function in of_type(program.unit(path), ir.FunctionDef):
+            if sum(pattern("one per sample").search(name) is not None for name in function.locals) < 2:
+                continue
             made = _made(function)
             shapes = {shape for shape, _, _ in made.values()}
             if shapes == {"flat", "column"}:

@@ -45,12 +45,13 @@ def left_out(program: Program) -> Iterator[LeftOut]:
 
 @remembered(maxsize=512)
 def _found(unit: ir.Unit) -> tuple[tuple[int, int, str, str], ...]:
-    given = dict(_given(unit))
-    if not given.keys().isdisjoint({"self", ""}):
+    functions = [function for function in of_type(unit, ir.FunctionDef) if _calls_siblings(function)]
+    given = dict(_given(unit)) if functions else {}
+    if not functions or not given.keys().isdisjoint({"self", ""}):
         return ()
     ends = {name.rpartition(".")[2]: name for name in given}
     found: list[tuple[int, int, str, str]] = []
-    for function in of_type(unit, ir.FunctionDef):
+    for function in functions:
         if any(_OFF.search(spelled(each)) for each in function.decorators):
             continue
         runs = _runs(function)
@@ -64,6 +65,12 @@ def _found(unit: ir.Unit) -> tuple[tuple[int, int, str, str], ...]:
                 continue
             found.append((given[ends[held]], at, name, ends[held]))
     return tuple(dict.fromkeys(found))[:1]
+
+
+def _calls_siblings(function: ir.FunctionDef) -> bool:
+    """Whether a function calls two that differ by their last letter: what the lowering noted, before any walk."""
+    stems = [_LAST.sub("", name) for name, how in function.uses.items() if "()" in how]
+    return len(set(stems)) < len(stems)
 
 
 def _is_held(owner: str, given: Mapping[str, int], twin: str) -> bool:
