@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 import sys
 from typing import Any
 
@@ -10,8 +11,24 @@ _reader: Any = importlib.import_module("tomllib" if sys.version_info >= (3, 11) 
 TomlError: type[ValueError] = _reader.TOMLDecodeError
 """What `parse_toml` raises for text that is no TOML. Deep nesting is a `RecursionError`."""
 
+_LONG_NUMBER = re.compile(r"\b0[xob]\w{256}")
+"""Python reads such a number, and then fails to print it. Only text that may hold one is searched for it."""
+
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """The document. Raises `TomlError`."""
-    found: dict[str, Any] = _reader.loads(text)
+    """The document. Raises `TomlError`, also for a number that Python cannot read or print."""
+    try:
+        found: dict[str, Any] = _reader.loads(text)
+    except TomlError:
+        raise
+    except ValueError as error:
+        raise TomlError(str(error)) from None
+    if _LONG_NUMBER.search(text) and _has_long_number(found):
+        raise TomlError("a number of more than 64 bits")
     return found
+
+
+def _has_long_number(value: object) -> bool:
+    if isinstance(value, dict | list):
+        return any(map(_has_long_number, value.values() if isinstance(value, dict) else value))
+    return isinstance(value, int) and value.bit_length() > 64

@@ -153,6 +153,8 @@ def documents(path: str, source: bytes) -> tuple[Node, ...]:
             return (Node(path, 1, Plain(parse_toml(text), text)),)
         except ValueError as error:
             raise UnreadableDocument(f"not TOML: {error}") from None
+        except RecursionError:
+            raise UnreadableDocument("nested too deeply") from None
     return tuple(_composed(path, text))
 
 

@@ -142,6 +142,16 @@ def test_fix_keeps_mode_and_line_ends_and_is_done_after_one_run(tmp_path: Path) 
     assert sorted(item.name for item in tmp_path.iterdir()) == ["train.py"]
 
 
+def test_a_file_that_is_named_by_a_link_as_well_is_fixed_once(tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(BUGGY)
+    (tmp_path / "link.py").symlink_to("train.py")
+    done = preflight("check", "train.py", "link.py", "--fix", "--unsafe", cwd=tmp_path)
+    assert "not fixed" not in done.stderr
+    assert done.returncode == 0
+    assert path.read_text() == BUGGY.replace("total += loss", "total += loss.detach()")
+
+
 def test_a_diff_writes_nothing_and_can_be_applied(tmp_path: Path) -> None:
     path = tmp_path / "src" / "train.py"
     path.parent.mkdir()

@@ -76,6 +76,18 @@ def test_toml_holds_the_same_settings() -> None:
     assert [(p.line, p.message) for p in problems] == [(5, "mode.memorry: unknown setting; did you mean 'memory'?")]
 
 
+@pytest.mark.parametrize("number", ["9" * 5000, "0x" + "f" * 5000, "[{a = [0b" + "1" * 20_000 + "]}]"])
+def test_a_number_that_python_cannot_read_or_print_breaks_nothing(number: str) -> None:
+    config, problems = load(f"[tool.preflight]\nmin_confidence = {number}\n", "pyproject.toml")
+    assert config == Config()
+    assert "; the defaults hold" in problems[0].message
+
+
+def test_long_words_of_toml_are_no_numbers() -> None:
+    text = f'[tool.other]\nhash = "0x{"f" * 5000}"\n{TOML}'
+    assert load(text, "pyproject.toml")[0].code == "block"
+
+
 def test_the_first_file_that_speaks_of_us_is_read() -> None:
     assert find({"pyproject.toml": TOML.encode()}.get)[0].code == "block"
     assert find({"pyproject.toml": b"[tool.x]\n"}.get) == (Config(), ())

@@ -369,3 +369,9 @@ def test_a_trainer_of_preferences_says_so() -> None:
     )
     (launch,) = find(Tree({"job.sh": "python train.py\n", "train.py": script}), ["job.sh"]).launches
     assert launch.run.objective.value == "dpo"
+
+
+@pytest.mark.parametrize("value", [b"[" * 50_000, b"0x" + b"f" * 5000, b"9" * 5000])
+def test_toml_that_python_cannot_hold_is_unreadable(value: bytes) -> None:
+    with pytest.raises(UnreadableDocument):
+        documents("train.toml", b"x = " + value)
