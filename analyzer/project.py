@@ -224,6 +224,12 @@ class Project:
         found = self.journal.answers["left on", name] = self._tells_all and self._set.is_left_on(name)
         return found
 
+    def largest(self, name: str) -> int:
+        """The largest number that the texts of the tree give a setting; 0 where they give none, or were not all read.
+        Asked as `is_left_off`."""
+        found = self.journal.answers["largest", name] = self._set.largest(name) if self._tells_all else 0
+        return found
+
     def is_run_alone(self) -> bool:
         """Whether the texts of the tree show how its programs are run, and none speaks of several processes. Asked as
         `is_left_off`."""

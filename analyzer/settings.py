@@ -12,9 +12,10 @@ from collections.abc import Callable, Collection, Iterator
 from analyzer.programs import is_python, text, texts
 
 MAX_FILES = 2000
-_GIVEN = re.compile(rb"""\b(\w+)["']?[ \t]*(?::[ \t]*bool[ \t]*=|[:=])[ \t]*["']?(\w+)""")
+_GIVEN = re.compile(rb"""\b(\w+)["']?[ \t]*(?::[ \t]*(?:bool|int)[ \t]*=|[:=])[ \t]*["']?(?=(\w+))""")
 _FLAG = re.compile(rb"(?<![\w-])--?([A-Za-z][\w-]*)(?:[ =]+[\"']?(\w+))?")
 _OPTION = re.compile(rb"""["']--([\w-]+)["'][^()]{0,400}?(?:store_true|default\s*=\s*False)""")
+_NUMBER = re.compile(rb"""["']--([\w-]+)["'][^()]{0,400}?default\s*=\s*(\d{1,9})\b""")
 _LISTED = re.compile(
     rb"^[ \t]*[|*+-][ \t](?!.*(?:python|torchrun|launch|\.py|\.sh)\b).*$", re.MULTILINE | re.IGNORECASE
 )
@@ -26,6 +27,7 @@ _TOGETHER = re.compile(
     rb"|mpirun|accelerate[ \t]+launch|\bsrun|horovod|\blocal[_-]rank|\bnproc|\bDDP\b|CUDA_VISIBLE_DEVICES=[\"']?\d+,",
     re.IGNORECASE,
 )
+_LONGEST = 10
 _OFF = frozenset({b"false", b"0", b"no", b"off", b"none", b"null"})
 _ON = frozenset({b"true", b"1", b"yes", b"on"})
 
@@ -36,6 +38,7 @@ class Settings:
     def __init__(self, paths: Collection[str], read: Callable[[str], bytes | None]) -> None:
         asked = sorted(path for path in (*texts(paths), *filter(is_python, paths)) if not _OTHER.search(path))
         self._known: dict[str, set[bool]] = {}
+        self._largest: dict[str, int] = {}
         self.is_run = self.is_run_together = False
         """Whether a text shows a command that runs a program, and whether one speaks of several processes."""
         for path in asked[:MAX_FILES]:
@@ -49,12 +52,19 @@ class Settings:
                 self._note(name.replace(b"-", b"_"), value)
 
     def _note(self, name: bytes, value: bytes) -> None:
+        known = name.decode("ascii", "replace")
         if value in _ON or value in _OFF:
-            self._known.setdefault(name.decode("ascii", "replace"), set()).add(value in _ON)
+            self._known.setdefault(known, set()).add(value in _ON)
+        if value.isdigit() and len(value) < _LONGEST:
+            self._largest[known] = max(self._largest.get(known, 0), int(value))
 
     def is_left_off(self, name: str) -> bool:
         """Whether the tree turns a setting off, and nothing in it turns it on."""
         return self._known.get(name) == {False}
+
+    def largest(self, name: str) -> int:
+        """The largest number that the tree gives a setting; 0 where it gives none."""
+        return self._largest.get(name, 0)
 
     def is_left_on(self, name: str) -> bool:
         """Whether the tree turns a setting on, and nothing in it turns it off."""
@@ -62,9 +72,11 @@ class Settings:
 
 
 def _flags(path: str, source: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """The options of command lines: on where one is given; off where the code declares it so."""
+    """The options of command lines: on where one is given; off where the code declares it so; numbers as they are."""
     if path.endswith(".py"):
         yield from ((name, b"off") for name in _OPTION.findall(source))
+        yield from _NUMBER.findall(source)
     else:
         source = _LISTED.sub(b"", source)
-        yield from ((name, b"off" if value.lower() in _OFF else b"on") for name, value in _FLAG.findall(source))
+        for name, value in _FLAG.findall(source):
+            yield name, value if value.isdigit() else b"off" if value.lower() in _OFF else b"on"

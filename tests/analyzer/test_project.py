@@ -154,3 +154,14 @@ def test_texts_tell_whether_programs_run_alone(texts: dict[str, bytes], is_alone
     files = Texts({"train.py": b"import torch\n", **texts})
     assert Project(files).is_run_alone() is is_alone
     assert not Project(files, has_all_texts=False).is_run_alone()
+
+
+def test_texts_tell_the_largest_number_of_a_setting() -> None:
+    texts = {
+        "a.yaml": b"accum: 1\nwidth: 2\n",
+        "run.sh": b"python train.py --accum 1 --opts=width=16 --grad-steps 4\n",
+        "train.py": b'parser.add_argument("--accum", type=int, default=1)\nparser.add_argument("--other", default=3)\n',
+    }
+    project = Project(Texts(texts))
+    assert [project.largest(name) for name in ("accum", "width", "grad_steps", "other", "none")] == [1, 16, 4, 3, 0]
+    assert Project(Texts(texts), has_all_texts=False).largest("width") == 0
