@@ -141,6 +141,7 @@ _QUESTIONS: dict[str, Any] = {
     "unreached": lambda project, _, path, *names: project.unreached(path, names),
     "left off": lambda project, _, name: project.is_left_off(name),
     "largest": lambda project, _, name: project.largest(name),
+    "shows runs": lambda project, _: project.shows_runs(),
     "run alone": lambda project, _: project.is_run_alone(),
     "left on": lambda project, _, name: project.is_left_on(name),
     "apart": lambda project, _, path, other: project.are_apart(path, other),

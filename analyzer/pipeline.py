@@ -30,6 +30,7 @@ from analyzer.project import Project
 from analyzer.quiet import is_quiet
 from analyzer.rules.base import Draft, Rule
 from analyzer.rules.base import Report as RuleReport
+from analyzer.rules.offered import why_left_off
 from analyzer.starts import starts
 from analyzer.syntax.remembered import forget
 
@@ -312,6 +313,7 @@ def _why_harmless(program: Program, draft: Draft) -> Trace | None:
     why = why_aside(draft.site) or why_undefined(program, draft.site)
     sites = dict.fromkeys([draft.site, *(step.site for step in draft.evidence)])
     why = why or why_stopped(program, [draft.site])
+    why = why or next((found for site in sites if (found := why_left_off(program, site))), None)
     return why or next((found for site in sites if (found := why_unreached(program, site))), None)
 
 

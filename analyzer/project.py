@@ -230,6 +230,11 @@ class Project:
         found = self.journal.answers["largest", name] = self._set.largest(name) if self._tells_all else 0
         return found
 
+    def shows_runs(self) -> bool:
+        """Whether the texts of the tree show a command that runs a program. Asked as `is_left_off`."""
+        found = self.journal.answers["shows runs",] = self._tells_all and self._set.is_run
+        return found
+
     def is_run_alone(self) -> bool:
         """Whether the texts of the tree show how its programs are run, and none speaks of several processes. Asked as
         `is_left_off`."""

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from analyzer.engine.events import Event, Guard
 from analyzer.engine.fold import NotConstant, binary, unary
 from analyzer.engine.program import Program
-from analyzer.engine.trace import Site
+from analyzer.engine.trace import Site, Trace, start
 from analyzer.engine.words import words
 from analyzer.syntax import ir
 from analyzer.syntax.scope import branches_around, dotted, last_name, of_type, walk
@@ -201,6 +201,20 @@ def is_left_off(program: Program, call: Site, keyword: str) -> bool:
     return bool(name) and program.project.is_left_off(name)
 
 
+def why_left_off(program: Program, site: Site) -> Trace | None:
+    """The condition around a place that a setting keeps everybody out of who uses the tree as its authors do, where a
+    script or a page says how that is."""
+    unit = program.unit(site.path) if program.project.shows_runs() else None
+    for branch, taken in branches_around(unit, site.at) if unit is not None else ():
+        name = _never(program, branch.test, taken)
+        if name:
+            way = "on" if taken else "off"
+            return start(
+                Site(site.path, branch.at), f"only where `{name}` is {way}, which nothing in this tree makes it"
+            )
+    return None
+
+
 def is_switched_away(program: Program, event: Event) -> bool:
     """Whether an event, or a call that leads to it, stands in a branch that a setting keeps everybody out of who uses
     the tree as its authors do: ``mse(x) if options["reconstruction"] else bce(x)``, and the configurations say true."""
@@ -216,14 +230,21 @@ def _numbers(node: ir.Expr) -> frozenset[int]:
 
 
 def _is_never(program: Program, test: ir.Expr, wanted: bool) -> bool:
-    """Whether a condition asks for a setting of the tree (``args.amp``, ``config["amp"]``) that it leaves otherwise."""
+    return bool(_never(program, test, wanted))
+
+
+def _never(program: Program, test: ir.Expr, wanted: bool) -> str:
+    """The setting of the tree (``args.amp``, ``config["amp"]``) that a condition asks for, where the tree leaves it
+    otherwise; else nothing."""
     while isinstance(test, ir.Operation) and test.op == "not":
         test, wanted = test.left, not wanted
+    if isinstance(test, ir.Operation) and test.op == ("and" if wanted else "or") and test.right is not None:
+        return _never(program, test.left, wanted) or _never(program, test.right, wanted)
     index = test.index if isinstance(test, ir.Subscript) else None
     name = index.value if isinstance(index, ir.Constant) else test.attr if isinstance(test, ir.Attribute) else None
     if not isinstance(name, str) or name == "training":
-        return False
-    return program.project.is_left_off(name) if wanted else program.project.is_left_on(name)
+        return ""
+    return name if (program.project.is_left_off if wanted else program.project.is_left_on)(name) else ""
 
 
 def _offers(program: Program) -> Offers:
