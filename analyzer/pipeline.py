@@ -312,8 +312,7 @@ def _why_harmless(program: Program, draft: Draft) -> Trace | None:
         return None
     why = why_aside(draft.site) or why_undefined(program, draft.site)
     sites = dict.fromkeys([draft.site, *(step.site for step in draft.evidence)])
-    why = why or why_stopped(program, [draft.site])
-    why = why or next((found for site in sites if (found := why_left_off(program, site))), None)
+    why = why or why_stopped(program, [draft.site]) or why_left_off(program, draft.site)
     return why or next((found for site in sites if (found := why_unreached(program, site))), None)
 
 

@@ -29,6 +29,7 @@ _TOGETHER = re.compile(
 )
 _LONGEST = 10
 _OFF = frozenset({b"false", b"0", b"no", b"off", b"none", b"null"})
+_COMPUTED = frozenset({b"not", b"torch"})
 _ON = frozenset({b"true", b"1", b"yes", b"on"})
 
 
@@ -55,6 +56,8 @@ class Settings:
         known = name.decode("ascii", "replace")
         if value in _ON or value in _OFF:
             self._known.setdefault(known, set()).add(value in _ON)
+        if value in _COMPUTED:  # ``args.cuda = not args.no_cuda and torch.cuda.is_available()``
+            self._known.setdefault(known, set()).update((True, False))
         if value.isdigit() and len(value) < _LONGEST:
             self._largest[known] = max(self._largest.get(known, 0), int(value))
 

@@ -9,7 +9,6 @@ from analyzer.engine.trace import Gap, Site, start
 from analyzer.engine.values import Const
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
-from analyzer.rules.counted import is_one
 from analyzer.rules.iteration import between, exclude, in_one_iteration, is_within_guards
 from analyzer.rules.named_clips import other_networks
 
@@ -152,7 +151,6 @@ def _each_micro_batch(program: Program, report: Report, clip: Clip, steps: list[
                     start(periodic.site, "this condition holds every n-th time"),
                     step.trace,
                 ],
-                severity=Severity.NOTE if is_one(program, periodic.site) else None,
             )
             return True
     return False
