@@ -72,7 +72,7 @@ def spoken(program: Program) -> Iterator[Spoken]:
         yield from _bodies(unit) if unit is not None else ()
 
 
-@remembered(maxsize=16)
+@remembered(maxsize=128)
 def _bodies(unit: ir.Unit) -> tuple[Spoken, ...]:
     found = []
     for function in (None, *of_type(unit, ir.FunctionDef)):

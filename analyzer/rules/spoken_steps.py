@@ -91,7 +91,7 @@ def _act_of(method: str) -> str:
     return "step" if "step" in method else method
 
 
-@remembered(maxsize=16)
+@remembered(maxsize=128)
 def _called(unit: ir.Unit) -> _Called:
     on: dict[str, set[str]] = {"zero_grad": set(), "step": set(), "update": set(), "unscale_": set()}
     for call in of_type(unit, ir.Call):
