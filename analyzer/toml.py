@@ -8,19 +8,22 @@ import sys
 from typing import Any
 
 _reader: Any = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
-TomlError: type[ValueError] = _reader.TOMLDecodeError
-"""What `parse_toml` raises for text that is no TOML. Deep nesting is a `RecursionError`."""
 
 _LONG_NUMBER = re.compile(r"\b0[xob]\w{256}")
 """Python reads such a number, and then fails to print it. Only text that may hold one is searched for it."""
+
+
+class TomlError(ValueError):
+    """What `parse_toml` raises for text that is no TOML. Deep nesting is a `RecursionError`.
+
+    One of our own: the readers of newer Pythons want the text and the place of the error to make theirs.
+    """
 
 
 def parse_toml(text: str) -> dict[str, Any]:
     """The document. Raises `TomlError`, also for a number that Python cannot read or print."""
     try:
         found: dict[str, Any] = _reader.loads(text)
-    except TomlError:
-        raise
     except ValueError as error:
         raise TomlError(str(error)) from None
     if _LONG_NUMBER.search(text) and _has_long_number(found):
