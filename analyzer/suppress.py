@@ -26,7 +26,14 @@ if TYPE_CHECKING:
 
 NEVER = frozenset({"PF501"})
 _HINT = re.compile(rb"(?i)preflight:\s*ignore|noqa[^\n]*\b(?:PF|TG)\d")
-_OURS = re.compile(r"#\s*preflight:\s*ignore(?P<file>-file)?\s*(?:\[(?P<codes>[^\]]*)\])?\s*(?P<reason>[^#]*)", re.I)
+_OURS = re.compile(
+    r"#\s*preflight:\s*ignore(?P<file>-file)?(?![\w-])\s*(?:\[(?P<codes>[^\]]*)\])?\s*(?P<reason>[^#]*)", re.I
+)
+_UNREAD = re.compile(r"\[[^#]*|[\s(:=,-]*(?:PF|TG)\d+\b", re.I)
+"""What is no reason: codes without brackets, or with one that is not closed. Who wrote them meant these alone."""
+UNREAD = "ignore:"
+"""How the excuse of a comment begins whose codes cannot be read; the rest is what stands in their place."""
+_LONGEST = 60
 _WORD = re.compile(r"[A-Za-z][\w-]*")
 _OWN_CODE = re.compile(r"(?:PF|TG)\d+")
 _NOQA = re.compile(r"#\s*noqa\b(?:\s*:\s*(?P<codes>[A-Z]+[0-9]+(?:[,\s]+[A-Z]+[0-9]+)*))?(?P<reason>[^#]*)", re.I)
@@ -35,12 +42,14 @@ _LAYOUT = frozenset({tokenize.NL, tokenize.INDENT, tokenize.DEDENT, tokenize.END
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comment:
-    """One suppression. `codes` are words in capitals, none means every rule; `line` is where it stands."""
+    """One suppression. `codes` are words in capitals, none means every rule; `line` is where it stands. `unread`: what
+    stands in the place of codes and cannot be read as such; the comment hides nothing."""
 
     source: Literal["comment", "noqa", "file"]
     codes: frozenset[str]
     reason: str
     line: int
+    unread: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +91,15 @@ def excuses(
     for finding in findings:
         names = _names(finding.rule) if finding.rule not in NEVER else frozenset()
         for comment in _candidates(finding, comments) if names else ():
+            if comment.unread:
+                continue
             used |= {(comment, word) for word in comment.codes & names or ({"*"} if not comment.codes else ())}
     ran = None if rules is None else frozenset().union(*(_names(rule.code) for rule in rules))
     idle = []
     for comment in _all(comments):
+        if comment.unread:
+            idle.append((comment, comment.unread))
+            continue
         words = comment.codes or ({"*"} if comment.source != "noqa" else ())
         mine = (word for word in words if comment.source != "noqa" or _OWN_CODE.fullmatch(word))
         idle += [word_at for word in mine if (word_at := (comment, word)) not in used and (ran is None or word in ran)]
@@ -99,7 +113,8 @@ def _may_excuse(source: bytes) -> bool:
 
 
 def _excuse(path: str, comment: Comment, word: str) -> Excuse:
-    return Excuse(path, comment.line, word if _OWN_CODE.fullmatch(word) else word.lower())
+    is_written = comment.unread or _OWN_CODE.fullmatch(word)
+    return Excuse(path, comment.line, word if is_written else word.lower())
 
 
 def _all(comments: _Comments) -> Iterable[Comment]:
@@ -110,7 +125,7 @@ def _all(comments: _Comments) -> Iterable[Comment]:
 def _covering(finding: Finding, comments: _Comments) -> Comment | None:
     names = _names(finding.rule)
     for comment in _candidates(finding, comments):
-        if not comment.codes or comment.codes & names:
+        if not comment.unread and (not comment.codes or comment.codes & names):
             return comment
     return None
 
@@ -158,8 +173,13 @@ def _parse(text: str, line: int) -> Iterable[Comment]:
         codes = frozenset(_WORD.findall((match["codes"] or "").upper()))
         if match["codes"] is not None and not codes:
             continue  # `ignore[]` or a name we do not know hides nothing
+        unread = _UNREAD.match(match["reason"]) if match["codes"] is None else None
         yield Comment(
-            source="file" if match["file"] else "comment", codes=codes, reason=match["reason"].strip(), line=line
+            source="file" if match["file"] else "comment",
+            codes=codes,
+            reason=match["reason"].strip(),
+            line=line,
+            unread=f"{UNREAD} {unread[0].strip()}"[:_LONGEST] if unread is not None else "",
         )
     for match in _NOQA.finditer(text):
         codes = frozenset(re.findall(r"[A-Z]+[0-9]+", (match["codes"] or "").upper()))

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from analyzer.findings import Cell, Evidence, Excuse, Finding, Report, Severity, Skipped
+from analyzer.suppress import UNREAD
 from bot.catalogue import find
 from bot.errors import InputError
 from bot.render.markdown import num_unread, on_one_line
@@ -55,6 +56,9 @@ def _skipped(item: Skipped) -> str:
 
 def unused(item: Excuse) -> str:
     """An excuse that hides nothing, in words."""
+    if item.rule.startswith(UNREAD):
+        written = item.rule.removeprefix(UNREAD).strip()
+        return f"this comment hides nothing: codes stand in brackets, as in `ignore[PF101]`, and not as `{written}`"
     what = "every finding" if item.rule == "*" else item.rule
     try:
         _ = item.rule == "*" or find(item.rule)
