@@ -57,13 +57,13 @@ def _path(named: str | None) -> Path:
 
 
 def _read(path: Path, defaults: Config | None) -> tuple[Config, tuple[Problem, ...]]:
-    from bot.core.config import load
+    from bot.core.config import load_bytes
 
     try:
-        text = path.read_text(encoding="utf-8", errors="replace")
+        raw = path.read_bytes()
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
-    return load(text, path.as_posix(), defaults)
+    return load_bytes(raw, path.as_posix(), defaults)
 
 
 def _unknown_gpus(path: Path, config: Config) -> Iterator[Problem]:

@@ -118,15 +118,25 @@ def load(text: str | None, path: str, defaults: Config | None = None) -> tuple[C
     return config, tuple(sorted(problems, key=lambda problem: problem.line))
 
 
+def load_bytes(raw: bytes, path: str, defaults: Config | None = None) -> tuple[Config, tuple[Problem, ...]]:
+    """`load` of a file. What is not UTF-8 is a problem: a setting of guessed letters would mean nothing, in silence."""
+    try:
+        return load(raw.decode(), path, defaults)
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        problem = Problem(path, line, f"byte 0x{raw[error.start]:02x} is not UTF-8; the defaults hold")
+        return defaults or Config(), (problem,)
+
+
 def find(
     read: Callable[[str], bytes | None], defaults: Config | None = None, places: Iterable[str] = CONFIG_PATHS
 ) -> tuple[Config, tuple[Problem, ...]]:
     """The configuration of a tree: the first of `places` that exists and speaks of Preflight."""
     for path in places:
         raw = read(path)
-        if raw is None or (path.endswith(".toml") and b"preflight" not in raw):
+        if raw is None or (path.endswith(".toml") and b"preflight" not in raw.replace(b"\0", b"")):
             continue
-        return load(raw.decode(errors="replace"), path, defaults)
+        return load_bytes(raw, path, defaults)
     return defaults or Config(), ()
 
 

@@ -9,7 +9,7 @@ from typing import Literal
 
 from analyzer.findings import Finding, Severity
 from bot.core.buttons import with_buttons
-from bot.core.config import CONFIG_PATHS, Config, load
+from bot.core.config import CONFIG_PATHS, Config, load_bytes
 from bot.core.config_text import Problem
 from bot.core.details import details
 from bot.core.examine import Code, Engines, Failed, Memory, examine_code, examine_memory
@@ -151,7 +151,7 @@ def _head_config_problems(given: ReviewInput) -> tuple[Problem, ...]:
     for file in given.snapshot.changed_files:
         if file.path in CONFIG_PATHS and file.status != "removed":
             raw = given.head.read(file.path)
-            found += load(raw.decode(errors="replace"), file.path)[1] if raw is not None else ()
+            found += load_bytes(raw, file.path)[1] if raw is not None else ()
     return tuple(problem for problem in found if problem not in given.config_problems)
 
 

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 
-from bot.core.config import Config, find, load
+from bot.core.config import Config, find, load_bytes
 from bot.core.config_text import Problem
 from bot.core.gate import Difference
 from bot.errors import InputError
@@ -58,10 +58,10 @@ class WorkTree:
         the work tree says does not count."""
         if file is not None:
             try:
-                text = file.read_bytes().decode(errors="replace")
+                raw = file.read_bytes()
             except OSError as error:
                 raise InputError(f"{file}: cannot be read: {error.strerror}") from None
-            config, problems = load(text, file.name)
+            config, problems = load_bytes(raw, file.name)
             return config, problems, str(file)
         if self.repository is None:
             return Config(), (), "built-in defaults (no repository, no --policy)"

@@ -201,3 +201,22 @@ code = "shout"
         (8, "paths.mode.code"),
         (10, "mode.code"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("path", "raw", "line", "byte"),
+    [
+        ("pyproject.toml", '[project]\nauthors = "Ren\xe9"\n[tool.preflight]\n'.encode("latin-1"), 2, "0xe9"),
+        ("pyproject.toml", "[tool.preflight]\n".encode("utf-16"), 1, "0xff"),
+        (".github/preflight.yml", "exclude: donn\xe9es/**\n".encode("latin-1"), 1, "0xe9"),
+    ],
+)
+def test_a_configuration_that_is_not_utf_8_is_told(path: str, raw: bytes, line: int, byte: str) -> None:
+    config, problems = find({path: raw}.get)
+    assert (config, [str(problem) for problem in problems]) == (
+        Config(), [f"{path}:{line}: byte {byte} is not UTF-8; the defaults hold"]
+    )  # fmt: skip
+
+
+def test_a_project_file_that_does_not_speak_of_preflight_is_nobodys_matter() -> None:
+    assert find({"pyproject.toml": "[project]\nauthors = 'Ren\xe9'\n".encode("latin-1")}.get) == (Config(), ())
