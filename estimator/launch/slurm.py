@@ -172,17 +172,15 @@ def _alternatives(constraint: str) -> list[list[str]]:
 def _gpu(
     options: Mapping[str, Arg], written: str, asked: Arg | None, labels: Mapping[str, str]
 ) -> Sourced[tuple[str, ...]]:
-    """The GPU: the typed request, else constraint, else partition. Site names only mean what `labels` says they do."""
+    """The GPU: the typed request, which a constraint may narrow, else constraint, else partition. Site names only mean
+    what `labels` says they do."""
+    constrained = _constrained(options.get("--constraint"), labels)
     if written and asked is not None:
+        if constrained is not None and written not in labels and _narrows(constrained[0], written):
+            return Sourced(*constrained)
         return Sourced((labels.get(written, written),), asked.origin(f"gpu type {written}"))
-    constraint = options.get("--constraint")
-    if constraint is not None and constraint.is_known:
-        found = [_named(features, labels) for features in _alternatives(constraint.text)]
-        if found and all(found):
-            return Sourced(
-                tuple(dict.fromkeys(name for name in found if name)),
-                constraint.origin(f"--constraint={constraint.text}"),
-            )
+    if constrained is not None:
+        return Sourced(*constrained)
     partition = options.get("--partition")
     if partition is None:
         return not_known("no GPU type in the directives")
@@ -193,6 +191,21 @@ def _gpu(
     return not_known(f"partition {partition.text} is not in the `targets` map of the Preflight configuration", origin)
 
 
+def _constrained(constraint: Arg | None, labels: Mapping[str, str]) -> tuple[tuple[str, ...], Origin] | None:
+    """The GPUs of a constraint each alternative of which names one."""
+    if constraint is None or not constraint.is_known:
+        return None
+    found = [_named(features, labels) for features in _alternatives(constraint.text)]
+    origin = constraint.origin(f"--constraint={constraint.text}")
+    return (tuple(dict.fromkeys(found)), origin) if found and all(found) else None
+
+
+def _narrows(names: tuple[str, ...], written: str) -> bool:
+    """Whether a constraint says which of several cards a typed request means: both hold for a node."""
+    meant, named = set(_cards(written)), {card for name in names for card in _cards(name)}
+    return bool(named) and named < meant
+
+
 def _named(features: list[str], labels: Mapping[str, str]) -> str:
     mapped = [labels[feature] for feature in features if feature in labels]
     named = [feature for feature in features if _is_card(feature)]
@@ -201,12 +214,14 @@ def _named(features: list[str], labels: Mapping[str, str]) -> str:
 
 def _is_card(feature: str) -> bool:
     """Whether a feature is the name of a GPU (a bare size such as ``80g`` is a site's word)."""
-    if not feature[:1].isalpha():
-        return False
+    return feature[:1].isalpha() and bool(_cards(feature))
+
+
+def _cards(name: str) -> tuple[hardware.Card, ...]:
     try:
-        return bool(hardware.find(feature))
+        return hardware.find(name)
     except InputError:
-        return False
+        return ()
 
 
 class SlurmReader:
