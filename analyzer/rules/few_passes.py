@@ -150,25 +150,29 @@ def is_one_layer(program: Program, forward: Forward, nest: tuple[Loop, ...]) -> 
     a linear probe on features. Its graph holds its input, which lives anyway."""
     obj = program.objects[forward.module] if forward.module is not None else None
     inside = forward.calls[nest[-1].depth :] if nest else forward.calls
-    if obj is None or program.project.is_single or len(inside) > 1:
+    if obj is None or program.project.is_single:
         return False
-    if not inside:
-        return obj.name in _LINEAR if obj.cls is None else _makes_one_layer(obj.cls.node)
     around = [
         node
         for node in of_type(program.unit(forward.site.path), ir.ClassDef)
         if any(getattr(part, "at", None) == forward.site.at for part in walk((node,), True))
     ]
+    if obj.cls is None and obj.name in _LINEAR and not around:
+        return True  # a head by itself, whoever calls: ``model.lm_head(vector)``
+    if len(inside) > 1:
+        return False
+    if not inside:
+        return obj.name in _LINEAR if obj.cls is None else _makes_one_layer(obj.cls.node)
     return len(around) == 1 and _makes_one_layer(around[0])
 
 
 def _makes_one_layer(cls: ir.ClassDef) -> bool:
-    """``class Probe(nn.Module)`` that makes a linear layer, and no other object."""
+    """``class Probe(nn.Module)`` that makes a linear layer, and no other object but a sequence of it alone."""
     if [last_name(base.value) for base in cls.bases] != ["Module"]:
         return False
     calls = (part for part in walk(cls.body, True) if isinstance(part, ir.Call))
     made = [name for call in calls if (name := last_name(call.callee))[:1].isupper()]
-    return made == ["Linear"]
+    return sorted(set(made) - {"Sequential"}) == ["Linear"] and made.count("Linear") == 1
 
 
 def _counted(value: ir.Expr) -> int | None:

@@ -56,7 +56,8 @@ class StuckEvalMode(Rule):
     When anything brings training mode back: a callee, a context manager, ``train(was_training)``, the framework; for
     modules without dropout, batch norm or ``self.training``; where one function chooses between the two modes; for
     parts that stay in evaluation mode on purpose (frozen teachers and encoders, batch norm layers, all but a head that
-    is switched back: ``model.eval(); model.head.train()``); for a network beside another one that is awake, where one
+    is switched back: ``model.eval(); model.head.train()``); for a pass that sleeps between the two calls of one
+    function (``net.eval(); out = net(x); net.train()``); for a network beside another one that is awake, where one
     optimizer over what was not seen steps; when nothing trains after the switch, or only reads gradients (Fisher
     information). A note where a setting brings training mode back (``if args.train_mode: net.train()``), and where what
     is only likely leads through two files. Where a function trains one pass over the data and nothing in the tree calls
@@ -79,7 +80,7 @@ class StuckEvalMode(Rule):
         for case in sleeping(timeline):
             if case.switch is None or not case.is_later or _is_put_back(program, case.switch.site):
                 continue
-            if _is_left_again(program, case.switch) or _is_in_part(timeline, case):
+            if _is_left_again(program, case.switch) or _is_in_part(timeline, case) or _is_around_pass(timeline, case):
                 continue
             again = [each for each in timeline.modes if shared(each, case.forward) and each.is_eval == "no"]
             if any(
@@ -118,6 +119,22 @@ def _is_in_part(timeline: Timeline, case: Asleep) -> bool:
         and each.module in parts
         and (each.function, each.calls, each.loops) == (switch.function, switch.calls, switch.loops)
         and timeline.at(switch) < timeline.at(each) < timeline.at(case.forward)
+        for each in timeline.modes
+    )
+
+
+def _is_around_pass(timeline: Timeline, case: Asleep) -> bool:
+    """Whether the function that puts the network to sleep runs the pass and wakes it right after: ``net.eval(); out =
+    net(x); net.train()``. That the pass sleeps is meant, trained or not."""
+    switch, forward = case.switch, case.forward
+    assert switch is not None
+    here = (switch.function, switch.calls)
+    return switch.function == forward.function and any(
+        each.is_eval == "no"
+        and (each.function, each.calls) == here
+        and each.guards == switch.guards
+        and shared(each, forward)
+        and timeline.at(each) > timeline.at(forward)
         for each in timeline.modes
     )
 

@@ -470,12 +470,24 @@ def _twice(program: Program, report: Report, schedules: list[SchedulerStep]) -> 
             if not short or long[: len(short)] != short or exclude(first, second):
                 continue
             made = program.objects[first.scheduler]
+            is_one_more = len(short) != len(long) and not made.name.endswith(
+                "OneCycleLR"
+            )  # that one runs out and fails
             report(
                 second.site,
                 "This scheduler {is} stepped a second time in the same "
                 f"{'iteration' if len(short) == len(long) else 'epoch'}: its schedule runs ahead.",
                 because=[made.trace, start(first.site, "the first step"), start(second.site, "the second step")],
+                severity=Severity.NOTE
+                if is_one_more and not _is_built_for_epochs(program, made, first, second)
+                else None,
             )
+
+
+def _is_built_for_epochs(program: Program, made: Obj, *steps: SchedulerStep) -> bool:
+    """Whether one step per batch besides the one per epoch is what runs the schedule out."""
+    inner = max(steps, key=lambda step: len(step.loops))
+    return any(severity is None for _, _, severity in _epochs(program, made, inner))
 
 
 def _twice_by_name(program: Program, report: Report) -> None:

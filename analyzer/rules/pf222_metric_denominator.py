@@ -8,10 +8,11 @@ from analyzer.engine.data_events import LoaderMade
 from analyzer.engine.measures import Average, is_by_name
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap
+from analyzer.engine.words import words
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
 from analyzer.syntax import ir
-from analyzer.syntax.scope import nodes_around
+from analyzer.syntax.scope import dotted, last_name, nodes_around, walk
 
 _SINGLE = re.compile(rb"batch_size\s*=\s*1\b")
 _SINGLE_BY_DEFAULT = re.compile(rb"batch[-_]?size[\"'][^\n]{0,60}default\s*=\s*1\b")
@@ -65,8 +66,9 @@ class MetricDenominator(Rule):
 
     ## When it stays quiet
     For the mean of batch means (``total / len(loader)``), for sums (``reduction="sum"``) and weighted means over the
-    number of samples, where it is not known what is added up or what a length counts, and where the quotient is divided
-    once more (``right / len(loader) / batch_size``). A note where the option for
+    number of samples, where it is not known what is added up or what a length counts, where the loop runs over the very
+    thing whose length divides (one item at a time), and where the quotient is divided once more
+    (``right / len(loader) / batch_size``). A note where the option for
     the size of a batch is one by default: then both counts are the same; and where only its name says that what was
     not read is a loss (``criterion(model(x), y)`` under ``no_grad``): it may give a sum.
 
@@ -83,7 +85,7 @@ class MetricDenominator(Rule):
         """A quotient whose parts do not go together."""
         for event in program.of(Average):
             message = _WRONG.get((event.over, event.by))
-            if message is not None and not _is_divided_on(program, event):
+            if message is not None and not _is_divided_on(program, event) and not _counts_rounds(program, event):
                 gaps = [] if any(program.of(LoaderMade)) or not _has_single_batches(program) else [Gap.UNSEEN]
                 because = [event.over_trace, event.by_trace]
                 is_guess = is_by_name(event.over_trace) or _is_single_by_default(program)
@@ -96,6 +98,35 @@ def _is_divided_on(program: Program, event: Average) -> bool:
     unit = program.unit(event.site.path)
     nodes = nodes_around(unit, event.site.at) if unit is not None else ()
     return any(isinstance(node, ir.Operation) and node.op == "/" and node.left.at == event.site.at for node in nodes)
+
+
+def _counts_rounds(program: Program, event: Average) -> bool:
+    """Whether what is divided by is as many as the rounds of the loop that adds up, whatever it runs over:
+    ``for item in tqdm(self.dataset): …`` and ``/ len(self.dataset)``."""
+    length, added = words(program).node(event.by_trace.site), event.over_trace.site
+    if event.by != "samples" or not isinstance(length, ir.Call):
+        return False
+    function, unit = program.function_around(added), program.unit(added.path)
+    body = function.body if function is not None else unit.body if unit is not None else ()
+    if (
+        event.by != "samples"
+        or not isinstance(length, ir.Call)
+        or last_name(length.callee) != "len"
+        or len(length.args) != 1
+    ):
+        return False
+    counted = dotted(length.args[0].value)
+    loops = (node for node in walk(body, False) if isinstance(node, ir.For) and _runs_over(node.iter) == counted)
+    return counted is not None and any(
+        getattr(part, "at", None) == added.at for loop in loops for part in walk(loop.body, False)
+    )
+
+
+def _runs_over(value: ir.Expr) -> str | None:
+    """``dataset`` of ``dataset``, ``tqdm(dataset)``, ``enumerate(tqdm(dataset))`` and ``range(len(dataset))``."""
+    while isinstance(value, ir.Call) and value.args and not isinstance(value.callee, ir.Attribute):
+        value = value.args[0].value
+    return dotted(value)
 
 
 def _has_single_batches(program: Program) -> bool:
