@@ -51,12 +51,13 @@ of batches times their nominal size."""
 
 
 BY_NAME = "the mean over a batch, if what is called a loss gives one"
+COUNTED_BY_USE = "the number of samples, if what the loader is made of has that length"
 ADDED_BY_NAME = "added up here, batch by batch: means, if what is called a loss gives them"
 
 
 def is_by_name(trace: Trace | None) -> bool:
-    """Whether only the name of what was called says what a number measures."""
-    return trace is not None and any(step.note in {BY_NAME, ADDED_BY_NAME} for step in trace.steps())
+    """Whether only the name of what was called, or what a name is used for, says what a number measures."""
+    return trace is not None and any(step.note in {BY_NAME, ADDED_BY_NAME, COUNTED_BY_USE} for step in trace.steps())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

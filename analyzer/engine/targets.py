@@ -32,6 +32,7 @@ class Mark(enum.Enum):
     BOOTSTRAP = "something that is no output of a network, plus a scaled output"
     ADVANTAGE = "an output of a network less something else, or the other way round"
     LOG_PROB = "the logarithm of the probability of what a policy did"
+    BY_HAND = "such a logarithm that is put together from probabilities, or the ratio of two"
     TAKEN = "of the outputs of a network, those that indices pick"
     WEIGHTS = "scaled parameters, or made of these"
     DISCOUNTED = "an output of a network times two things that are none: a rate, and what ends with the episode"
@@ -58,6 +59,8 @@ class PolicyWeighted(Event):
 
     advantage: frozenset[Site]
     policy: frozenset[Site]
+    is_by_hand: bool = False
+    """Whether no distribution gave the log-probability: it was picked from outputs, or is the ratio to an old one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +139,7 @@ def _difference(machine: Machine, one: Value, two: Value, result: Value, at: int
         machine.emit(Bootstrapped, at, None, target=target, output=output)
     is_given = [isinstance(case, (Tensor, Unknown)) and not roots_of(case) for case in (one, two)]
     if any(Mark.LOG_PROB in marks_of(case) for case in (one, two)):
-        return result  # ``log_prob - old_log_prob``: the logarithm of a ratio
+        return marked(result, Mark.BY_HAND)  # ``log_prob - old_log_prob``: the logarithm of a ratio
     return marked(result, Mark.ADVANTAGE) if any(is_given) or any(is_target) else result
 
 
@@ -145,7 +148,10 @@ def _weigh(machine: Machine, one: Value, two: Value, at: int) -> None:
         here = marks_of(policy)
         there = marks_of(weight)
         if Mark.LOG_PROB in here - there and Mark.ADVANTAGE in there - here:
-            machine.emit(PolicyWeighted, at, weight.trace, advantage=roots_of(weight), policy=roots_of(policy))
+            machine.emit(
+                PolicyWeighted, at, weight.trace, advantage=roots_of(weight), policy=roots_of(policy),
+                is_by_hand=Mark.BY_HAND in here,
+            )  # fmt: skip
 
 
 def compared(machine: Machine, args: Args, at: int) -> None:
@@ -166,7 +172,9 @@ def after_call(
     """What a library call gives: log-probabilities; and parameters that others are mixed into, in place."""
     mark = _taken(name, args, receiver)
     if mark is not None:
-        return union(marked(case, mark) for case in result.cases)
+        picked = union(marked(case, mark) for case in result.cases)
+        is_given = mark is Mark.TAKEN or name.endswith(".log_prob")
+        return picked if is_given else union(marked(case, Mark.BY_HAND) for case in picked.cases)
     if name in _IN_PLACE and receiver is not None:
         note_followed(machine, receiver, args.all())
         if isinstance(receiver, Tensor) and receiver.param_of and not _is_parameter(receiver):

@@ -410,9 +410,12 @@ class _Escapes:
 
 
 def _mode_here(program: Program, forward: Forward) -> bool:
-    """Whether the function that runs a network puts it into evaluation mode itself."""
+    """Whether the function that runs a network puts it into evaluation mode itself: not a constructor, which tries once
+    how large an output is."""
     mode = forward.mode.site if forward.mode is not None else None
-    return mode is not None and program.function_around(mode) is program.function_around(forward.site)
+    function = program.function_around(forward.site)
+    is_tried = function is not None and function.name == "__init__"
+    return mode is not None and not is_tried and program.function_around(mode) is function
 
 
 def _loses(program: Program, forward: Forward, *, but_for_effect: bool = False) -> Gap | None:

@@ -56,7 +56,9 @@ class MissingDetach(Rule):
     read, and for averages of a function that switches ``requires_grad`` itself and does not switch it on again before.
     A note for two networks that a function is given, of which it puts one into evaluation mode: who made that one may
     have frozen it; where one of several networks runs at one place; for a function that is given the optimizers of a
-    maker and a critic as well; and for an advantage whose critic no later step moves.
+    maker and a critic as well; where another branch needs the gradients, or the critic runs under a condition of its
+    own; for an advantage whose critic no later step moves, and for one that weighs a ratio of policies or a
+    log-probability that was picked by hand.
 
     ## Fix safety
     ``.detach()`` on a bootstrap target is unsafe: it changes what is learnt. Elsewhere there is no automatic fix:
@@ -84,8 +86,7 @@ class MissingDetach(Rule):
         results = [(each, *_applied(each, around.get(nest_key(each.loops), ()), roles)) for each in backwards]
         for backward, applied, updates in results:
             through = [each for site in backward.roots for each in forwards.get(site, ()) if each.module is not None]
-            others = (other for other, also, _ in results if other is not backward and also)
-            wanted = [other.roots for other in others if not exclude(other, backward)]
+            wanted = [other for other, also, _ in results if other is not backward and also]
             if updates and through:
                 _shown_to_critic(program, report, backward, through, applied, trained, wanted, roles)
         _check_fixed(program, report, backwards, forwards, trained, roles)
@@ -114,6 +115,12 @@ def _check_views(program: Program, report: Report) -> None:
         )
 
 
+def _are_alternatives(found: list[Forward]) -> bool:
+    """Whether the passes of a place are of one evaluation: a helper that is called with one network and then with
+    another runs both."""
+    return len({each.calls for each in found}) == 1
+
+
 class Roles:
     """Networks of which one or another runs at one place (loaded or made, one of two classes) play one role there, and
     everywhere else. Each role is named by one of them."""
@@ -121,6 +128,8 @@ class Roles:
     def __init__(self, forwards: Mapping[object, list[Forward]]) -> None:
         self._named: dict[ObjectId, ObjectId] = {}
         for found in forwards.values():
+            if not _are_alternatives(found):
+                continue
             modules = sorted({self._find(each.module) for each in found if each.module is not None})
             for module in modules[1:]:
                 self._named[module] = modules[0]
@@ -138,7 +147,9 @@ class Roles:
         """Whether what runs at a place is one network, or alternatives that have a graph alike."""
         if any(each.module is None for each in found):
             return len({each.module for each in found}) == 1
-        return len({(each.has_graph, each.is_frozen, each.is_eval) for each in found}) == 1
+        return len({(each.has_graph, each.is_frozen, each.is_eval) for each in found}) == 1 and (
+            _are_alternatives(found) or len({each.module for each in found}) == 1
+        )
 
     def played(self, found: list[Forward]) -> list[Forward]:
         """The passes of one place, as those of one network."""
@@ -189,7 +200,7 @@ def _shown_to_critic(
     through: list[Forward],
     applied: frozenset[ObjectId],
     trained: frozenset[ObjectId],
-    wanted: list[frozenset[Site]],
+    wanted: list[Backward],
     roles: Roles,
 ) -> None:
     """A network is updated on the output of another one that has an optimizer of its own, which does not step here."""
@@ -201,7 +212,8 @@ def _shown_to_critic(
                 continue  # the step updates what feeds it: the gradients are on their way there
             if maker.module in applied or maker.module not in trained or not {*maker.guards} <= {*critic.guards}:
                 continue
-            if any({maker.root, critic.root} <= roots for roots in wanted):
+            needed = [other for other in wanted if {maker.root, critic.root} <= other.roots]
+            if any(not exclude(other, backward) for other in needed):
                 continue  # the same output is what another backward pass needs
             if _is_detached_beside(program, critic):
                 continue  # ``critic(segments(real, where), fake.detach())``: only where to cut came from the maker
@@ -212,7 +224,12 @@ def _shown_to_critic(
                 "output.",
                 because=[maker.trace, critic.trace, backward.trace],
                 gaps=[Gap.CONVENTION],
-                severity=Severity.NOTE if _judges(maker, through, applied) or roles.are_shared(maker, critic) else None,
+                severity=Severity.NOTE
+                if _judges(maker, through, applied)
+                or roles.are_shared(maker, critic)
+                or needed  # in another branch
+                or maker.guards != critic.guards
+                else None,
             )
 
 
@@ -455,7 +472,7 @@ def _check_advantages(
                 "Detach the advantage.",
                 because=[event.trace, backward.trace],
                 gaps=[Gap.CONVENTION],
-                severity=None if is_here and is_moved else Severity.NOTE,
+                severity=None if is_here and is_moved and not event.is_by_hand else Severity.NOTE,
             )
 
 

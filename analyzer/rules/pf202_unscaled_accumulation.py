@@ -106,6 +106,7 @@ class UnscaledAccumulation(Rule):
             "accumulation steps before `backward()`.",
             "the backward pass of one micro-batch",
             "the step",
+            at_first=True,
         )
 
 

@@ -118,6 +118,7 @@ def _by_words(program: Program, report: Report) -> None:
         "first.",
         "the scheduler is stepped here",
         "the optimizer is stepped here",
+        at_first=True,
     )
     tell(
         report,

@@ -136,6 +136,8 @@ def _given_twice(program: Program, report: Report, made: list[OptimizerMade]) ->
         twin = next((each for each in made[:index] if each.modules == event.modules), None)
         if twin is None or not event.modules or exclude(twin, event) or twin.loops != event.loops:
             continue
+        if (twin.site, twin.calls) == (event.site, event.calls):
+            continue  # ``OPTIMIZERS[name](parameters)`` makes one of several
         mine, its = ([s for s in steps if s.optimizer == each.optimizer] for each in (event, twin))
         pair = next(((a, b) for a in mine for b in its if in_one_iteration(program, a, b) and not exclude(a, b)), None)
         if pair is None:

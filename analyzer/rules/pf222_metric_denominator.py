@@ -70,7 +70,8 @@ class MetricDenominator(Rule):
     thing whose length divides (one item at a time), and where the quotient is divided once more
     (``right / len(loader) / batch_size``). A note where the option for
     the size of a batch is one by default: then both counts are the same; and where only its name says that what was
-    not read is a loss (``criterion(model(x), y)`` under ``no_grad``): it may give a sum.
+    not read is a loss (``criterion(model(x), y)`` under ``no_grad``), which may give a sum, or where only
+    the loader that is made of it says that the length of something is the number of samples.
 
     ## Fix safety
     No fix is offered: whether a weighted mean or the mean of means is wanted is a choice.
@@ -88,7 +89,7 @@ class MetricDenominator(Rule):
             if message is not None and not _is_divided_on(program, event) and not _counts_rounds(program, event):
                 gaps = [] if any(program.of(LoaderMade)) or not _has_single_batches(program) else [Gap.UNSEEN]
                 because = [event.over_trace, event.by_trace]
-                is_guess = is_by_name(event.over_trace) or _is_single_by_default(program)
+                is_guess = any(map(is_by_name, because)) or _is_single_by_default(program)
                 severity = Severity.NOTE if is_guess else None
                 report(event.site, message, because=because, gaps=gaps, severity=severity)
 

@@ -62,9 +62,10 @@ class MissingSetEpoch(Rule):
     When ``set_epoch`` is called on the sampler, on the loader or on something that was not read; with
     ``shuffle=False``; in a loop of one round; where another loader may be drawn from that no condition tells apart;
     for loaders that only evaluate; where Lightning, Accelerate or a trainer takes the loader over. A note where the
-    loader was made by code that was not read, or goes to such code that may train on it, where nothing in a tree of
-    several files wraps a model for several processes, averages gradients or starts a trainer that does, and where the
-    sampler is made under an option that is off, and the commands in the texts of the tree start one process.
+    other branch makes a loader for one process, where the loader was made by code that was not read, or goes to such
+    code that may train on it, where nothing in a tree of several files wraps a model for several processes, averages
+    gradients or starts a trainer that does, and where the sampler is made under an option that is off, and the commands
+    in the texts of the tree start one process.
 
     ## Fix safety
     Unsafe: the order of the data changes, which is the point.
@@ -127,7 +128,9 @@ def _report(program: Program, report: Report, known: Loading, made: LoaderMade, 
             "is never set. Call `set_epoch(epoch)` on it at the start of each epoch.",
             because=[*because, training.trace] if training is not None else because,
             gaps=_gaps(program, known, made, sampler, training, is_handed),
-            severity=None if _may_train_together(program, made_at) and not is_handed else Severity.NOTE,
+            severity=Severity.NOTE
+            if is_handed or _runs_alone(known, made, training) or not _may_train_together(program, made_at)
+            else None,
             fix=_fix(program, made, event, epochs),
         )
         return
@@ -219,6 +222,11 @@ def _age_of_data(program: Program, sampler: ObjectId, made: tuple[Loop, ...]) ->
     data = given.get("dataset", given.get("0"))
     born = [len(program.objects[case.obj].loops) for case in data.cases if isinstance(case, Ref)] if data else []
     return len(made) if not born or max(born) < len(made) else len(made) - 1
+
+
+def _runs_alone(known: Loading, made: LoaderMade, training: Training | None) -> bool:
+    """Whether the other branch of a condition makes the loader that the same loop draws from in one process."""
+    return training is not None and any(exclude(known.made[other], made) for other in training.among)
 
 
 def _is_to_shuffle(made: LoaderMade) -> bool:

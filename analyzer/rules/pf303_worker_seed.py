@@ -55,7 +55,9 @@ class WorkerSeed(Rule):
     ## When it stays quiet
     Without workers (a note for a single one, which draws the same in every epoch); with a ``worker_init_fn`` that
     seeds by worker; for the global generators, which torch seeds per worker since 1.9; for a generator that only
-    ``__init__`` uses. A note where who loads the dataset was not read, or is not told.
+    ``__init__`` uses; for a dataset in a tree no file of which names ``num_workers``. A note where who loads the
+    dataset was not read, or is not told, and for workers that are seeded with the time: they may start in different
+    seconds.
 
     ## Fix safety
     No automatic fix: which seed a run should have is the author's choice.
@@ -82,6 +84,7 @@ class WorkerSeed(Rule):
                     "`torch.initial_seed() % 2**32`, or add the worker's number.",
                     because=[made.trace, start(made.constant_seed, "the seed is the same in every worker")],
                     gaps=gaps,
+                    severity=Severity.NOTE if is_time else None,  # workers may start in different seconds
                 )
             elif is_absent(made.argument("worker_init_fn")) and not made.has_more:
                 _held(program, report, made, gaps)
@@ -116,6 +119,8 @@ def _alone(program: Program, report: Report) -> None:
     counts = [each.argument("num_workers") for each in program.of(LoaderMade)] if found else []
     if not found or any(is_absent(count) or is_const(count, 0) for count in counts):
         return
+    if not program.project.is_single and not any(True for _ in program.project.naming("num_workers", "")):
+        return  # the tree loads in the process that trains
     if any(_SEEDS_WORKERS.search(program.project.read(path) or b"") for path in program.modules):
         return
     for path, name, made_at, item_at in found:

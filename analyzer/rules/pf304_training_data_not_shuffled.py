@@ -113,6 +113,8 @@ class TrainingDataNotShuffled(Rule):
                 continue
             if _is_single(program, made.argument("dataset")):
                 continue
+            if _is_for_evaluation(program, made) and not _is_for_training(program, made):
+                continue  # what trains on it evaluates as well, as a mode says
             mixers = _mixers(program) if mixers is None else mixers
             shuffles, may_shuffle = bool(mixers - {_SPLITS} - _ELSEWHERE), bool(mixers & _ELSEWHERE)
             others = [known.made[obj] for obj in training.among]

@@ -58,15 +58,23 @@ def is_told(report: Report, body: Spoken, even_possible: bool) -> bool:
 
 
 def tell(
-    report: Report, found: Iterable[Found], message: str, first: str, last: str, even_possible: bool = False
+    report: Report,
+    found: Iterable[Found],
+    message: str,
+    first: str,
+    last: str,
+    *,
+    even_possible: bool = False,
+    at_first: bool = False,
 ) -> None:
     """A note on the last place of each find, in a function of which the rule has told nothing. `message`: ``{of}`` is
-    what the place is called on. `first` and `last`: what the two places are. `even_possible`: whether what is only
-    possible was told as well, since what makes it so counts for a note."""
+    what that place is called on. `first` and `last`: what the two places are. `even_possible`: whether what is only
+    possible was told as well, since what makes it so counts for a note. `at_first`: the note stands at the first place,
+    where the rule's own findings stand: another program that shows the same file may have one."""
     for body, one, other in found:
         if not is_told(report, body, even_possible):
             report(
-                body.site(other),
+                body.site(one if at_first else other),
                 message.replace("{of}", other.of),
                 because=[start(body.site(one), first), start(body.site(other), last)],
                 gaps=[Gap.CONVENTION],
@@ -411,9 +419,21 @@ def seldom_schedules(program: Program) -> Iterator[Found]:
             beside = [act for act in same if act.kind != "schedule" or (act is not schedule and act.of == schedule.of)]
             again = [act for act in body.of("schedule") if act.of == schedule.of and _is_deeper(act, schedule)]
             made = _made_by_steps(unit, schedule.name) if inside and unit is not None else None
-            if made is not None and schedule.loops and not beside and not again:
+            if made is None or unit is None or _goes_over_batches(unit, schedule, made):
+                continue
+            if schedule.loops and not beside and not again:
                 yield body, inside[-1], schedule
                 break
+
+
+def _goes_over_batches(unit: ir.Unit, schedule: Act, made: ir.Call) -> bool:
+    """Whether the loop around a schedule's step goes over what its total counts (``steps_per_epoch=len(loader)``): it
+    is stepped per batch, of which each is several steps of the optimizer."""
+    iters = [node.iter for node in of_type(unit, ir.For) if schedule.loops[-1:] == (node.at,)]
+    over = {part.id for part in walk(tuple(iters), False) if isinstance(part, ir.Name)}
+    parts = (part for arg in made.args for part in walk((arg.value,), False))
+    counted = (part for part in parts if isinstance(part, ir.Call) and last_name(part.callee) == "len")
+    return any(isinstance(arg.value, ir.Name) and arg.value.id in over for call in counted for arg in call.args)
 
 
 def _is_deeper(act: Act, than: Act) -> bool:

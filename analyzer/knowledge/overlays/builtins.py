@@ -10,7 +10,7 @@ from analyzer.engine.calls import Calls, iterator
 from analyzer.engine.control import batch
 from analyzer.engine.graphs import combine
 from analyzer.engine.machine import LAYERS, SEQUENTIAL, Args, unseen
-from analyzer.engine.measures import UNITS, Drawn, added_up, number_of
+from analyzer.engine.measures import COUNTED_BY_USE, UNITS, Drawn, added_up, number_of
 from analyzer.engine.operations import LENGTHS
 from analyzer.engine.state import State
 from analyzer.engine.trace import Gap, start
@@ -113,7 +113,7 @@ def _len(machine: Calls, args: Args, at: int, state: State) -> Value:
     if unit is None and node is not None and all(map(_is_unread, _first(args).cases)) and _is_drawn(machine, node):
         unit, gap = "batches", Gap.CONVENTION  # of what was not read, and is looped over here
     elif unit is None and node is not None and all(map(_is_unread, _first(args).cases)) and _is_loaded(machine, node):
-        unit = "samples"
+        return Scalar("samples", trace=start(machine.site(at), COUNTED_BY_USE, Gap.CONVENTION))
     note = {"samples": "the number of samples", "batches": "the number of batches", "size": "the size of a batch"}
     return Scalar(unit or "length", trace=start(machine.site(at), note.get(unit or "", "a length"), gap))
 
