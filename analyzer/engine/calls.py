@@ -331,6 +331,8 @@ class Calls(Forwards):
         if special is not None and isinstance(receiver, Ref):
             answer: Value = special(self, receiver, args, at, state)
             return answer
+        if (kind, method.name) == ("Tensor", "type") and not args.all():
+            return Scalar()  # the name of its type
         self.clears_unknown(method, at)
         self.steps_unknown(method, args, at, state)
         if method.name == "state_dict" and isinstance(receiver, (Unknown, Method)):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from analyzer.engine.data_events import DeviceChosen, GpuUsed
+from analyzer.engine.data_events import DeviceChosen, GpuUsed, LoaderMade
 from analyzer.engine.events import Backward, Event, Forward, Loop, Loss
 from analyzer.engine.outputs import OutputKept, OutputRead, marks_in
 from analyzer.engine.program import Program
@@ -12,9 +12,9 @@ from analyzer.engine.words import words
 from analyzer.findings import Severity
 from analyzer.fixes.edits import InsertAfter
 from analyzer.rules.base import DraftFix, Report, Rule
-from analyzer.rules.short_stores import is_of_one_batch
+from analyzer.rules.short_stores import drawn_names, is_of_one_batch
 from analyzer.syntax import ir
-from analyzer.syntax.scope import dotted, each_target, walk
+from analyzer.syntax.scope import dotted, each_target, target_names, walk
 
 _OF_CLASSES = {"logits", "log-probabilities"}
 _PIECES = frozenset({"split", "chunk", "unfold", "tensor_split", "unbind"})
@@ -69,6 +69,10 @@ class OutputsKeptOnDevice(Rule):
                 continue
             if kept.into is None and not _is_carried(program, kept, loop):
                 continue
+            if kept.into is not None and program.objects[kept.into].cls is not None:
+                continue  # what ``self.video[n : n + m] = out`` writes into says itself how large it is
+            if _is_over_outputs(program, _data_around(kept, loop), loop):
+                continue
             forwards = [each for each in program.of(Forward) if each.site in _sites(wide)]
             if _is_now_and_then(kept, forwards):
                 continue
@@ -104,6 +108,27 @@ def _data_around(kept: OutputKept, loop: Loop) -> tuple[Loop, ...]:
     """The loops over data around the one that fills the container."""
     keys = [each.key for each in kept.loops]
     return tuple(each for each in kept.loops[: keys.index(loop.key)] if each.kind == "data")
+
+
+def _is_over_outputs(program: Program, around: tuple[Loop, ...], loop: Loop) -> bool:
+    """Whether a loop in one over batches goes over what a call in that one gave: ``[head(x) for x in outputs]``."""
+    statements = [each for each in map(program.statement_of, around) if each is not None]
+    parts = list(walk(statements[-1].body, False)) if statements else []
+    over = [(set(target_names(part.target)), dotted(part.iter) or "") for part in parts if isinstance(part, ir.For)]
+    for part in parts:
+        clauses = part.clauses if isinstance(part, ir.Comprehension) else ()
+        over += [(set(target_names(clause.target)), dotted(clause.iter) or "") for clause in clauses]
+    names = drawn_names(program, loop)
+    for _ in range(2):  # ``[head(x) for xs in outputs for x in xs]``
+        names = names | {name for drawn, name in over if names & drawn}
+    loaders = {made.site.at for made in program.of(LoaderMade) if made.site.path == loop.site.path}
+    return any(
+        isinstance(part, ir.Assign)
+        and isinstance(part.value, ir.Call)
+        and part.value.at not in loaders
+        and not names.isdisjoint(filter(None, map(dotted, part.targets)))
+        for part in parts
+    )
 
 
 def _is_cut(program: Program, loop: Loop) -> bool:

@@ -226,7 +226,8 @@ def _age_of_data(program: Program, sampler: ObjectId, made: tuple[Loop, ...]) ->
 
 def _runs_alone(known: Loading, made: LoaderMade, training: Training | None) -> bool:
     """Whether the other branch of a condition makes the loader that the same loop draws from in one process."""
-    return training is not None and any(exclude(known.made[other], made) for other in training.among)
+    others = (known.made[other] for other in training.among) if training is not None else ()
+    return any(exclude(each, made) and not any(_shuffles(known, one) for one in each.samplers) for each in others)
 
 
 def _is_to_shuffle(made: LoaderMade) -> bool:
