@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
 from analyzer.engine.events import Backward, Clear, Forward, Loss, Mode, Step
 from analyzer.engine.graphs import roots_of
 from analyzer.engine.optim_events import OptimizerMade
 from analyzer.engine.program import Program, nest_key
-from analyzer.engine.targets import Bootstrapped, Mark, PolicyWeighted, WeightsAveraged, marks_of
+from analyzer.engine.targets import Bootstrapped, Mark, PolicyWeighted, marks_of
 from analyzer.engine.trace import Gap, Site, start
 from analyzer.engine.values import ObjectId
 from analyzer.engine.words import spelled, words
 from analyzer.findings import Severity
 from analyzer.fixes.edits import InsertAfter
-from analyzer.records import replace
+from analyzer.rules.averages import check_averages
 from analyzer.rules.base import DraftFix, Report, Rule
 from analyzer.rules.entered import is_assumed, is_volatile
 from analyzer.rules.iteration import exclude
+from analyzer.rules.roles import Roles
 from analyzer.rules.siamese import pairs
 from analyzer.syntax import ir
-from analyzer.syntax.scope import dotted, last_name, of_type, target_names, walk
+from analyzer.syntax.scope import last_name, walk
 
 _DISTANCES = re.compile(r"pow|square|abs|norm|cosh|mse|l1|l2|huber|loss|crit|objective|error", re.IGNORECASE)
 """Calls that make small what they are given, whatever its sign."""
@@ -95,7 +96,7 @@ class MissingDetach(Rule):
         _check_given(program, report, every, forwards)
         _check_targets(program, report, every, runs)
         _check_advantages(program, report, every, runs, {id(each): moved for each, moved, also in results if also})
-        _check_averages(program, report)
+        check_averages(program, report)
         _check_views(program, report)
 
 
@@ -113,54 +114,6 @@ def _check_views(program: Program, report: Report) -> None:
             ],
             gaps=[Gap.CONVENTION],
         )
-
-
-def _are_alternatives(found: list[Forward]) -> bool:
-    """Whether the passes of a place are of one evaluation: a helper that is called with one network and then with
-    another runs both."""
-    return len({each.calls for each in found}) == 1
-
-
-class Roles:
-    """Networks of which one or another runs at one place (loaded or made, one of two classes) play one role there, and
-    everywhere else. Each role is named by one of them."""
-
-    def __init__(self, forwards: Mapping[object, list[Forward]]) -> None:
-        self._named: dict[ObjectId, ObjectId] = {}
-        for found in forwards.values():
-            if not _are_alternatives(found):
-                continue
-            modules = sorted({self._find(each.module) for each in found if each.module is not None})
-            for module in modules[1:]:
-                self._named[module] = modules[0]
-
-    def _find(self, module: ObjectId) -> ObjectId:
-        while module in self._named:
-            module = self._named[module]
-        return module
-
-    def of(self, modules: Iterable[ObjectId]) -> frozenset[ObjectId]:
-        """The roles of some networks."""
-        return frozenset(self._find(module) for module in modules)
-
-    def is_one(self, found: list[Forward]) -> bool:
-        """Whether what runs at a place is one network, or alternatives that have a graph alike."""
-        if any(each.module is None for each in found):
-            return len({each.module for each in found}) == 1
-        return len({(each.has_graph, each.is_frozen, each.is_eval) for each in found}) == 1 and (
-            _are_alternatives(found) or len({each.module for each in found}) == 1
-        )
-
-    def played(self, found: list[Forward]) -> list[Forward]:
-        """The passes of one place, as those of one network."""
-        if len({each.module for each in found}) == 1 and found[0].module not in self._named:
-            return found
-        module = found[0].module
-        return [replace(found[0], module=self._find(module) if module is not None else None)]
-
-    def are_shared(self, *found: Forward) -> bool:
-        """Whether one of some passes may be that of another network."""
-        return any(each.module in self._named.values() for each in found)
 
 
 def _by_nest(program: Program) -> dict[object, list[Clear | Step]]:
@@ -474,55 +427,3 @@ def _check_advantages(
                 gaps=[Gap.CONVENTION],
                 severity=None if is_here and is_moved and not event.is_by_hand else Severity.NOTE,
             )
-
-
-def _check_averages(program: Program, report: Report) -> None:
-    """A running average of weights is taken while gradients are recorded."""
-    for event in program.of(WeightsAveraged):
-        gaps = [Gap.CONVENTION]
-        if program.is_called_without_grad(event) or program.runs_under_unseen_base(event):
-            gaps.append(Gap.UNSEEN)
-        if _switches(program, event):
-            continue
-        report(
-            event.site,
-            "This running average of weights {does record} a graph through the parameters: it {will grow} with every "
-            "update. Average `.detach()` of them, or under `torch.no_grad()`.",
-            because=[event.trace],
-            gaps=gaps,
-        )
-
-
-def _switches(program: Program, event: WeightsAveraged) -> bool:
-    """Whether the function, or one of its file that it calls, switches `requires_grad`: of what, it knows best. Where
-    it is back on before the average is taken, that tells nothing."""
-    function, unit = program.function_around(event.site), program.unit(event.site.path)
-    if function is None or unit is None:
-        return False
-    called = {dotted(each.callee) for each in walk(function.body, True) if isinstance(each, ir.Call)}
-    helpers = [each for each in of_type(unit, ir.FunctionDef) if each.name in called]
-    if any(True for each in helpers for _ in _switched(each)):
-        return True
-    last: dict[str, bool] = {}
-    for at, subject, is_on in sorted(_switched(function)):
-        if at < event.site.at or subject not in last:
-            last[subject] = is_on
-    return not all(last.values())
-
-
-def _switched(function: ir.FunctionDef) -> Iterator[tuple[int, str, bool]]:
-    """Where a function switches `requires_grad`, of what, and whether on."""
-    nodes = tuple(walk(function.body, True))
-    loops = [node for node in nodes if isinstance(node, ir.For)]
-    over = {name: spelled(loop.iter) for loop in loops for name in target_names(loop.target)}
-    for node in nodes:
-        if isinstance(node, ir.Assign):
-            is_on = isinstance(node.value, ir.Constant) and node.value.value is True
-            targets = [to for to in node.targets if isinstance(to, ir.Attribute) and to.attr == "requires_grad"]
-            yield from ((to.at, _subject(to.value, over), is_on) for to in targets)
-        elif isinstance(node, ir.Attribute) and node.attr == "requires_grad_":
-            yield node.at, _subject(node.value, over), False
-
-
-def _subject(value: ir.Expr, over: Mapping[str, str]) -> str:
-    return over.get(dotted(value) or "", spelled(value))

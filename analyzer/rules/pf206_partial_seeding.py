@@ -18,6 +18,7 @@ from analyzer.engine.words import spelled, words
 from analyzer.findings import Severity
 from analyzer.rules.base import Report, Rule
 from analyzer.rules.drawn_seeds import makes_seed
+from analyzer.rules.idle_draws import are_made_up, are_of_evaluation, drawn_names, is_drawn_again, is_drawn_fresh
 from analyzer.rules.item_draws import is_for_item, is_of_dataset, without_workers
 from analyzer.rules.offered import is_one_of_several
 from analyzer.syntax import ir
@@ -26,22 +27,11 @@ from analyzer.syntax.scope import dotted, last_name, nodes_around, walk
 _PICKS = {"sample": 1, "choice": 1, "choices": 1, "randint": 2, "randrange": 2}
 """Draws of a few things, and how many arguments come before how many."""
 _FEW = 32
-_ORDERS = frozenset({"shuffle", "permutation", "permuted", "train_test_split"})
-_DISTRIBUTIONS = frozenset({
-    "normal", "uniform", "rand", "randn", "random", "standard_normal", "multivariate_normal", "gauss", "random_sample",
-})  # fmt: skip
 _FILE_WORDS = re.compile(r"(?:\b|_)exists?\b|\bis_?file\b")
-_CLOCK = frozenset({"time.time", "time.time_ns", "time", "datetime.now", "datetime.datetime.now"})
 _PUTS_BACK = ("set_state", "setstate", "set_rng_state")
 _SPLIT_WORDS = re.compile(r"split|fold|subset", re.IGNORECASE)
 _RUN_WORDS = re.compile(r"runs|trials|repeat|seeds", re.IGNORECASE)
 _SEED = {"torch": "torch.manual_seed(seed)", "numpy": "np.random.seed(seed)", "python": "random.seed(seed)"}
-
-
-_HELD_OUT = re.compile(r"(?:^|[\W_])(?:val|valid|validation|dev|test|eval)(?:$|[\W_])", re.IGNORECASE)
-_LOOKS = re.compile(
-    r"(?:^|_)(?:eval\w*|valid\w*|infer\w*|log\w*|visuali\w*|plot\w*|show\w*|demo|preview|inspect)(?:_|$)", re.IGNORECASE
-)
 
 
 class PartialSeeding(Rule):
@@ -143,8 +133,8 @@ def _report(program: Program, report: Report, found: Randomness, stream: str, tr
     if not seeded or draw is None:
         return
     first = seeded[0][0]
-    fresh = _drawn_names(program, found, first)
-    is_fresh = all(_is_fresh(program, site, fresh) for site, _ in seeded if site.path == first.path)
+    fresh = drawn_names(program, found, first)
+    is_fresh = all(is_drawn_fresh(program, site, fresh) for site, _ in seeded if site.path == first.path)
     names = sorted({STREAMS[other] for _, other in seeded if other in STREAMS}) or ["the generator of the GPU"]
     report(
         first,
@@ -156,97 +146,12 @@ def _report(program: Program, report: Report, found: Randomness, stream: str, tr
         if whole is None
         or _is_beside(program, seeded)
         or is_fresh
-        or _are_made_up(program, sites)
-        or _are_of_evaluation(program, sites)
-        or not (stream == "torch" or any(_is_drawn_again(program, site) for site in sites))
+        or are_made_up(program, sites)
+        or are_of_evaluation(program, sites)
+        or not (stream == "torch" or any(is_drawn_again(program, site) for site in sites))
         or all(_is_for_ranks(program, site) for site, _ in seeded)
         else None,
     )
-
-
-def _is_drawn_again(program: Program, site: Site) -> bool:
-    """Whether numbers are drawn while the training goes on: in a loop that trains, for an item, by a generator or in
-    the forward pass; or put the data into an order, or split it. What else is drawn once (a first value, a name, which
-    of several) may be all the same to the run."""
-    node = words(program).node(site)
-    if isinstance(node, ir.Call) and last_name(node.callee) in _ORDERS:
-        return True
-    trains = (event.loops[0].key for kind in (Step, Backward) for event in program.of(kind) if event.loops)
-    here = {event.loops[0].key for event in program.of(Drawn) if event.site == site and event.loops}
-    if not here.isdisjoint(trains) or is_for_item(program, site):
-        return True
-    function = program.function_around(site)
-    if function is None or function.name == "__init__":
-        return False
-    return function.is_generator or any(
-        obj.kind == "Module" and obj.cls is not None and function in obj.cls.node.body for obj in program.objects
-    )
-
-
-def _are_of_evaluation(program: Program, sites: list[Site]) -> bool:
-    """Whether all that is drawn without a seed picks from what is held out, or in a function that evaluates or logs: to
-    look at, not to train with."""
-    around = {site: program.function_around(site) for site in sites}
-    return bool(sites) and all(
-        _is_of_held_out(program, site) or (function is not None and _LOOKS.search(function.name))
-        for site, function in around.items()
-    )
-
-
-def _is_of_held_out(program: Program, site: Site) -> bool:
-    call = words(program).node(site)
-    given = [spelled(arg.value) for arg in call.args if arg.keyword is None] if isinstance(call, ir.Call) else []
-    return bool(_HELD_OUT.search(" ".join(given))) and "train" not in " ".join(given)
-
-
-def _are_made_up(program: Program, sites: list[Site]) -> bool:
-    """Whether all that is drawn without a seed are numbers of a distribution, in cells of a notebook outside of
-    functions and loops, or items of a dataset of a shape that is written down: made-up data of a tutorial, of which
-    other numbers teach the same."""
-    looped = {event.site for event in program.of(Drawn) if event.loops}
-    return bool(sites) and all(
-        (_is_made_up(program, site) and site not in looped) or _is_whole_item(program, site) for site in sites
-    )
-
-
-def _is_whole_item(program: Program, site: Site) -> bool:
-    """``np.random.randint(0, 255, size=(1, 28, 28))`` where a dataset gives an item."""
-    node = words(program).node(site)
-    sizes = [arg.value for arg in node.args if arg.keyword in {"size", None}] if isinstance(node, ir.Call) else []
-    shapes = (size.items for size in sizes if isinstance(size, ir.Display))
-    is_shaped = any(len(shape) > 1 and all(isinstance(each, ir.Constant) for each in shape) for shape in shapes)
-    return is_shaped and is_for_item(program, site)
-
-
-def _is_made_up(program: Program, site: Site) -> bool:
-    node = words(program).node(site)
-    name = last_name(node.callee) if isinstance(node, ir.Call) else ""
-    return site.path.endswith(".ipynb") and program.function_around(site) is None and name in _DISTRIBUTIONS
-
-
-def _drawn_names(program: Program, found: Randomness, near: Site) -> set[str]:
-    """What a random number, or the time, is put into in any case, in the function or file body around a seed:
-    ``args.seed = random.randint(1, 10000)``, and not ``if args.seed is None``."""
-    function, unit = program.function_around(near), program.unit(near.path)
-    body = function.body if function is not None else unit.body if unit is not None else ()
-    drawn = {site.at for stream in STREAMS for site in draws_of(program, found, stream) if site.path == near.path}
-    names: set[str] = set()
-    for node in body:
-        if isinstance(node, ir.Assign) and node.value is not None and _is_random(node.value, drawn):
-            names |= {name for target in node.targets if (name := dotted(target)) is not None}
-    return names
-
-
-def _is_random(value: ir.Expr, drawn: set[int]) -> bool:
-    parts = walk((value,), False)
-    return any(isinstance(part, ir.Call) and (part.at in drawn or dotted(part.callee) in _CLOCK) for part in parts)
-
-
-def _is_fresh(program: Program, site: Site, drawn: set[str]) -> bool:
-    """Whether a seed is another one in each run, so that what it leaves out differs no more than the rest."""
-    node = words(program).node(site)
-    given = node.args[0].value if isinstance(node, ir.Call) and node.args else None
-    return given is not None and dotted(given) in drawn
 
 
 class _Run:

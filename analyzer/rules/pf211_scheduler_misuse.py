@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Iterator
 
-from analyzer.engine.counts import same_count
 from analyzer.engine.events import Backward, Step
 from analyzer.engine.machine import Obj
-from analyzer.engine.operations import LENGTHS
 from analyzer.engine.optim_events import SchedulerStep
 from analyzer.engine.origins import origins
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap, Site, Trace, start
-from analyzer.engine.values import Const, ObjectId, Ref, Scalar, Tensor, Tuple, Value
+from analyzer.engine.values import ObjectId, Ref, Scalar, Tensor, Value
 from analyzer.engine.words import spelled, words
 from analyzer.findings import Confidence, Severity
 from analyzer.rules.base import Report, Rule
+from analyzer.rules.horizons import FEW, TORCH, argument_of, batches_of, epochs_of, given_to, number_of, written
 from analyzer.rules.iteration import exclude, extra_guards, in_one_iteration, nest_of
 from analyzer.rules.named_schedules import stepped_twice
 from analyzer.rules.spoken_steps import early_schedules, seldom_schedules, tell
@@ -26,8 +23,6 @@ from analyzer.syntax.scope import dotted, last_name, of_type, walk
 
 _OWN_STEPS = re.compile(rb"interval|lr_scheduler_step|lr_schedulers\(|automatic_optimization\s*=\s*False")
 """What says in a file that a scheduler is stepped otherwise."""
-_EPOCHS = re.compile(r"(?:n|nb|num|max|total|tot)?_?(?:train_|training_)?epochs?", re.I)
-"""How a number of epochs is named, and not what an epoch has of something."""
 _BY_BATCH = frozenset([
     "OneCycleLR", "get_linear_schedule_with_warmup", "get_cosine_schedule_with_warmup", "get_scheduler",
     "get_polynomial_decay_schedule_with_warmup", "get_cosine_with_hard_restarts_schedule_with_warmup",
@@ -37,14 +32,9 @@ _BY_STEP = _BY_BATCH - {"OneCycleLR", "CosineAnnealingLR", "get_scheduler"}
 """Those of transformers that are told how many training steps there are."""
 _LENGTHS = frozenset(["len()", ".estimated_stepping_batches", ".num_training_batches"])
 """What the number of batches is read from."""
-FEW = 500
-"""An epoch of fewer batches is rare: a schedule that is over after so many steps was meant in epochs."""
 FEW_BATCHES = 20
 """A patience of more is rarely meant in epochs."""
-GONE = 1e-3
-"""What a learning rate may shrink to and still train something."""
 _PLATEAU = "torch.optim.lr_scheduler.ReduceLROnPlateau"
-_TORCH = "torch.optim.lr_scheduler."
 
 
 class SchedulerMisuse(Rule):
@@ -168,7 +158,7 @@ def _counts_batches(program: Program, path: str, node: object) -> tuple[str, boo
     if name in _BY_BATCH and "estimated_stepping_batches" in said:
         return "`estimated_stepping_batches` is the number of all", True
     if name in _BY_STEP:
-        total = _given(node, "num_training_steps", 2)
+        total = given_to(node, "num_training_steps", 2)
         said = origins(program).all_of(path, total) if total is not None else "epoch"
         is_counted = any(length in said for length in _LENGTHS)
         if "epoch" in said.lower() and not is_counted:
@@ -176,7 +166,7 @@ def _counts_batches(program: Program, path: str, node: object) -> tuple[str, boo
         return "transformers docs: `num_training_steps` is the number of all training steps", is_counted
     if name != "OneCycleLR":
         return "", False
-    total = _given(node, "total_steps", 2)
+    total = given_to(node, "total_steps", 2)
     if isinstance(total, ir.Constant):
         is_sure = isinstance(total.value, int) and total.value > FEW
         return ("torch docs: the policy changes the learning rate after every batch", True) if is_sure else ("", False)
@@ -184,12 +174,6 @@ def _counts_batches(program: Program, path: str, node: object) -> tuple[str, boo
     if ".max_epochs" in made_of and not _LENGTHS & set(made_of):  # of Lightning's trainer
         return "", False
     return "torch docs: the policy changes the learning rate after every batch", bool(_LENGTHS & set(made_of))
-
-
-def _given(call: ir.Call, name: str, position: int) -> ir.Expr | None:
-    plain = [arg.value for arg in call.args if arg.keyword is None and not arg.star]
-    named = (arg.value for arg in call.args if arg.keyword == name)
-    return next(named, plain[position] if position < len(plain) else None)
 
 
 def _known(program: Program, schedules: list[SchedulerStep]) -> list[SchedulerStep]:
@@ -227,7 +211,7 @@ def _too_often(program: Program, report: Report, event: SchedulerStep, steps: li
     if nest_of(event)[-1:] and nest_of(event)[-1].kind == "range" and len(nest_of(event)) == 1:
         return  # one loop over steps or epochs: nothing inside of it
     made = program.objects[event.scheduler]
-    for why, gaps, severity in _epochs(program, made, event):
+    for why, gaps, severity in epochs_of(program, made, event):
         report(
             event.site,
             f"This scheduler {{is}} stepped with every batch, but it was built for epochs ({why}): its schedule is "
@@ -248,85 +232,6 @@ def _is_trained_inside(program: Program, step: Step, event: SchedulerStep) -> bo
     return is_inside and any([loop.key for loop in each.loops] == inner for each in program.of(Backward))
 
 
-def _epochs(program: Program, made: Obj, event: SchedulerStep) -> Iterator[tuple[str, list[Gap], Severity | None]]:
-    """Why a scheduler counts epochs: what it was given is what a loop around the batches counts to; or, as a note, is
-    so short that no epoch is over by then, if epochs are as long as usual."""
-    row = program.knowledge.row(made.name) if made.name else None
-    outer = [loop.bound for loop in event.loops[:-1] if loop.bound is not None]
-    if row is not None and row.horizon:
-        horizon = _argument(program, made, row.horizon)
-        for bound in outer:
-            gaps = same_count(horizon, bound)
-            if gaps is not None:
-                yield f"`{row.horizon}` is the number of epochs", gaps, None
-    if made.name == _TORCH + "LambdaLR" and len(event.loops) > 1 and (said := _share_of_epochs(program, made)):
-        yield f"its function divides by `{said}`", [Gap.CONVENTION], Severity.NOTE
-    gamma, few = _number(_argument(program, made, "gamma")), math.inf
-    if made.name == _TORCH + "StepLR":
-        size = _number(_argument(program, made, "step_size"))
-        few = (size or math.inf) * _decays(0.1 if gamma is None and not _has(program, made, "gamma") else gamma)
-    elif made.name == _TORCH + "ExponentialLR":
-        few = _decays(gamma)
-    elif made.name == _TORCH + "MultiStepLR":
-        few = _last_milestone(program, made)
-    if few <= FEW:
-        why = f"the learning rate is through with it after {max(1, round(few))} steps"
-        yield why, [Gap.CONVENTION], Severity.NOTE
-
-
-def _share_of_epochs(program: Program, made: Obj) -> str:
-    """What the function of a `LambdaLR` divides the count that it is given by, where that is a number of epochs."""
-    call = words(program).node(made.trace.site)
-    given = _given(call, "lr_lambda", 1) if isinstance(call, ir.Call) else None
-    function: ir.Lambda | ir.FunctionDef | None = given if isinstance(given, ir.Lambda) else None
-    if isinstance(given, ir.Name) and (made_by := _assigned_to(program, made, given.id)) is not None:
-        given = made_by
-        function = given if isinstance(given, ir.Lambda) else None
-    if isinstance(given, ir.Attribute) and isinstance(given.value, ir.Call):  # ``Decay(epochs, 0, start).step``
-        given = given.value
-    if isinstance(given, ir.Call):
-        return next((said for arg in given.args if _EPOCHS.fullmatch(said := last_name(arg.value))), "")
-    if isinstance(given, ir.Name):
-        named = [each for each in of_type(program.unit(made.trace.site.path), ir.FunctionDef) if each.name == given.id]
-        function = named[0] if len(named) == 1 else None
-    if function is None or len(function.params) != 1:
-        return ""
-    counted = function.params[0].name
-    for node in walk((function.body,), into_functions=False):
-        if isinstance(node, ir.Operation) and node.op == "/" and node.right is not None:
-            is_plain = isinstance(node.left, ir.Name) and node.left.id == counted
-            right = node.right.index if isinstance(node.right, ir.Subscript) else node.right
-            said = str(right.value) if isinstance(right, ir.Constant) else last_name(right)
-            if is_plain and _EPOCHS.fullmatch(said):
-                return said
-    return ""
-
-
-def _assigned_to(program: Program, made: Obj, name: str) -> ir.Expr | None:
-    """The function, or the call that gives it, that a name was assigned before a scheduler is made of it."""
-    nodes = of_type(program.unit(made.trace.site.path), ir.Assign)
-    values = [
-        node.value
-        for node in nodes
-        if node.at < made.trace.site.at and any(isinstance(to, ir.Name) and to.id == name for to in node.targets)
-    ]
-    return values[-1] if values and isinstance(values[-1], (ir.Lambda, ir.Call)) else None
-
-
-def _decays(gamma: float | None) -> float:
-    """How many times a factor must be applied until nothing is left."""
-    if gamma is None or not 0 < gamma < 1:
-        return math.inf
-    return math.log(GONE) / math.log(gamma)
-
-
-def _last_milestone(program: Program, made: Obj) -> float:
-    held = _argument(program, made, "milestones")
-    numbers = [_number(item) for item in held.items] if isinstance(held, Tuple) else []
-    known = [number for number in numbers if number is not None]
-    return max(known) if known and len(known) == len(numbers) else math.inf
-
-
 def _too_seldom(program: Program, report: Report, event: SchedulerStep, steps: list[Step]) -> None:
     """Stepped once per epoch, built for batches."""
     nest, made = event.loops, program.objects[event.scheduler]
@@ -339,7 +244,7 @@ def _too_seldom(program: Program, report: Report, event: SchedulerStep, steps: l
     row = program.knowledge.row(made.name) if made.name else None
     if row is None or not row.horizon:
         return
-    why = _batches(program, made, row.horizon)
+    why = batches_of(program, made, row.horizon)
     if why is None:
         return
     report(
@@ -348,16 +253,6 @@ def _too_seldom(program: Program, report: Report, event: SchedulerStep, steps: l
         "of its schedule as there are epochs. Step it after every step of the optimizer.",
         because=[made.trace, inside[0].trace, event.trace],
     )
-
-
-def _batches(program: Program, made: Obj, horizon: str) -> str | None:
-    held = _argument(program, made, horizon)
-    if isinstance(held, Scalar) and held.kind in LENGTHS:
-        return f"`{horizon}` comes from the length of a loader"
-    per_epoch = _argument(program, made, "steps_per_epoch")
-    if per_epoch is not None and not (isinstance(per_epoch, Const) and per_epoch.value in (1, None)):
-        return "`steps_per_epoch` says how many an epoch has"
-    return None
 
 
 def _too_long(program: Program, report: Report, event: SchedulerStep) -> None:
@@ -369,8 +264,8 @@ def _too_long(program: Program, report: Report, event: SchedulerStep) -> None:
     function = program.function_around(made.trace.site)
     if not isinstance(call, ir.Call) or row is None or function is None:
         return
-    given = _given(call, row.horizon, row.params.index(row.horizon) if row.horizon in row.params else -1)
-    parts = [part for each in _written(function.body, given, 2) for part in walk((each,), False)]
+    given = given_to(call, row.horizon, row.params.index(row.horizon) if row.horizon in row.params else -1)
+    parts = [part for each in written(function.body, given, 2) for part in walk((each,), False)]
     counts = any(isinstance(part, ir.Call) and dotted(part.callee) == "len" for part in parts)
     is_divided = any(isinstance(part, ir.Operation) and part.op in {"/", "//"} for part in parts)
     said = {part.attr if isinstance(part, ir.Attribute) else getattr(part, "id", "") for part in parts}
@@ -385,17 +280,6 @@ def _too_long(program: Program, report: Report, event: SchedulerStep) -> None:
         gaps=[Gap.CONVENTION],
         severity=Severity.NOTE,
     )
-
-
-def _written(body: ir.Block, expr: ir.Expr | None, hops: int) -> Iterator[ir.Expr]:
-    """An expression, and what its names were assigned in a body."""
-    if expr is None:
-        return
-    yield expr
-    names = {part.id for part in walk((expr,), False) if isinstance(part, ir.Name)}
-    for node in walk(body, into_functions=False) if hops else ():
-        if isinstance(node, ir.Assign) and any(isinstance(to, ir.Name) and to.id in names for to in node.targets):
-            yield from _written(body, node.value, hops - 1)
 
 
 def _period(program: Program, guard: Site) -> str:
@@ -435,8 +319,8 @@ def _too_early(program: Program, report: Report, event: SchedulerStep, steps: li
 def _plateau_of_batches(program: Program, report: Report, event: SchedulerStep) -> None:
     """``ReduceLROnPlateau`` is stepped with the metric of every batch."""
     made, nest = program.objects[event.scheduler], nest_of(event)
-    patience = _argument(program, made, "patience")
-    is_short = patience is None or ((number := _number(patience)) is not None and number <= FEW_BATCHES)
+    patience = argument_of(program, made, "patience")
+    is_short = patience is None or ((number := number_of(patience)) is not None and number <= FEW_BATCHES)
     if made.name != _PLATEAU or not nest or nest[-1].kind != "data" or event.guards or not is_short:
         return
     if program.runs_once(nest[-1]):
@@ -488,7 +372,7 @@ def _twice(program: Program, report: Report, schedules: list[SchedulerStep]) -> 
 def _is_built_for_epochs(program: Program, made: Obj, *steps: SchedulerStep) -> bool:
     """Whether one step per batch besides the one per epoch is what runs the schedule out."""
     inner = max(steps, key=lambda step: len(step.loops))
-    return any(severity is None for _, _, severity in _epochs(program, made, inner))
+    return any(severity is None for _, _, severity in epochs_of(program, made, inner))
 
 
 def _twice_by_name(program: Program, report: Report) -> None:
@@ -529,7 +413,7 @@ def _wrong_argument(program: Program, report: Report, event: SchedulerStep) -> N
             "improves, so that the learning rate is cut every few epochs. Give it the loss or score of the validation.",
             because=because,
         )
-    elif made.name.startswith(_TORCH) and made.name != _PLATEAU and isinstance(event.given, Tensor):
+    elif made.name.startswith(TORCH) and made.name != _PLATEAU and isinstance(event.given, Tensor):
         report(
             event.site,
             f"`{made.name.rsplit('.', 1)[-1]}.step` takes an epoch, and {{is}} given a metric: the learning rate "
@@ -548,21 +432,3 @@ def _is_counter(value: Value) -> bool:
 
 def _keys(event: SchedulerStep | Step) -> list[object]:
     return [loop.key for loop in nest_of(event)]
-
-
-def _argument(program: Program, made: Obj, name: str) -> Value | None:
-    row = program.knowledge.row(made.name) if made.name else None
-    given = dict(made.arguments)
-    if name in given or row is None or name not in row.params:
-        return given.get(name)
-    return given.get(str(row.params.index(name)))
-
-
-def _has(program: Program, made: Obj, name: str) -> bool:
-    return _argument(program, made, name) is not None
-
-
-def _number(value: Value | None) -> float | None:
-    if isinstance(value, Const) and isinstance(value.value, (int, float)) and not isinstance(value.value, bool):
-        return float(value.value)
-    return None
