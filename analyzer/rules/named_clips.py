@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Site
+from analyzer.knowledge.words import pattern
 from analyzer.syntax import ir
 from analyzer.syntax.scope import dotted, last_name, of_type, walk
 
@@ -16,7 +17,6 @@ _CALLS = frozenset(["clip_grad_norm_", "clip_grad_norm", "clip_grad_value_"])
 _OWN_OPTIMIZER = re.compile(
     r"_*(\w+?)_*(?:optimizer|optimiser|optim|opt)|(?:optimizer|optimiser|optim|opt)_+(\w+)", re.I
 )
-_ANY_OPTIMIZER = re.compile(r"optim|^_*opt$|_opt$", re.I)
 _COPY = re.compile(r"_*(?:target|teacher|ema|momentum)_+(\w+)|_*(\w+?)_+(?:target|teacher|ema|momentum)", re.I)
 """Names of networks that are averaged or copied from another, which is what is left of the name."""
 _MADE = re.compile(
@@ -98,7 +98,7 @@ def _stepped(call: ir.Call) -> str:
     """The name of the optimizer that is stepped."""
     name = dotted(call.callee.value) if isinstance(call.callee, ir.Attribute) and call.callee.attr == "step" else None
     last = (name or "").rsplit(".", 1)[-1]
-    return last if len(last) <= _LONGEST and _ANY_OPTIMIZER.search(last) else ""
+    return last if len(last) <= _LONGEST and pattern("stepped after a clip").search(last) else ""
 
 
 def _mismatch(function: ir.FunctionDef, source: bytes, network: str, stepped: str, all_stepped: set[str]) -> str:

@@ -7,14 +7,12 @@ from collections.abc import Iterator
 
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Site
+from analyzer.knowledge.words import pattern
 from analyzer.records import dataclass, replace
 from analyzer.syntax import ir
 from analyzer.syntax.scope import dotted, of_type, walk
 
 _STEPS = re.compile(rb"sched\w{0,40}\.step\(\s*\)")
-_SCHEDULER = re.compile(r"sched", re.I)
-_OPTIMIZER = re.compile(r"optim|^opt|[._]opt|scaler$", re.I)
-"""What steps the weights, by its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +89,12 @@ def _within(call: _Called, functions: dict[str, ir.FunctionDef | None]) -> Itera
 
 
 def _pairs(calls: list[_Called]) -> Iterator[tuple[_Called, _Called]]:
-    trained = [call.loops for call in calls if call.stepped and _OPTIMIZER.search(call.stepped)]
-    steps = [call for call in calls if call.is_sure and _SCHEDULER.search(call.stepped) and not call.has_arguments]
+    trained = [call.loops for call in calls if call.stepped and pattern("steps the weights").search(call.stepped)]
+    steps = [
+        call
+        for call in calls
+        if call.is_sure and pattern("steps a schedule").search(call.stepped) and not call.has_arguments
+    ]
     for first in steps:
         for second in steps:
             is_around = second.loops and first.loops[: len(second.loops)] == second.loops

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 
 from analyzer.engine.events import Backward, Clear, Forward, Loss, Mode, Step
@@ -15,6 +14,7 @@ from analyzer.engine.values import ObjectId
 from analyzer.engine.words import spelled, words
 from analyzer.findings import Severity
 from analyzer.fixes.edits import InsertAfter
+from analyzer.knowledge.words import pattern
 from analyzer.rules.averages import check_averages
 from analyzer.rules.base import DraftFix, Report, Rule
 from analyzer.rules.entered import is_assumed, is_volatile
@@ -23,9 +23,6 @@ from analyzer.rules.roles import Roles
 from analyzer.rules.siamese import pairs
 from analyzer.syntax import ir
 from analyzer.syntax.scope import last_name, walk
-
-_DISTANCES = re.compile(r"pow|square|abs|norm|cosh|mse|l1|l2|huber|loss|crit|objective|error", re.IGNORECASE)
-"""Calls that make small what they are given, whatever its sign."""
 
 
 class MissingDetach(Rule):
@@ -373,7 +370,7 @@ def _is_distance(part: object) -> bool:
     """``x ** 2``, ``x * x``, ``x @ x``, ``x.abs()``, ``F.smooth_l1_loss(x, y)``, ``self.criterion(x, y)``."""
     if isinstance(part, ir.Operation) and part.right is not None:
         return part.op == "**" or (part.op in {"*", "@"} and spelled(part.left) == spelled(part.right))
-    return isinstance(part, ir.Call) and bool(_DISTANCES.search(last_name(part.callee)))
+    return isinstance(part, ir.Call) and bool(pattern("a distance").search(last_name(part.callee)))
 
 
 def _is_detached_beside(program: Program, critic: Forward) -> bool:

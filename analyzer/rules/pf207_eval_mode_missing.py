@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from analyzer.engine.data_events import Restored
 from analyzer.engine.events import Escape, Forward, Loop, Mode
 from analyzer.engine.modes import called
@@ -13,6 +11,7 @@ from analyzer.engine.trace import Gap, Site
 from analyzer.engine.values import ObjectId
 from analyzer.engine.words import words
 from analyzer.findings import Severity
+from analyzer.knowledge.words import pattern
 from analyzer.rules.base import Report, Rule
 from analyzer.rules.entered import is_volatile
 from analyzer.rules.fed_back import is_trained_on
@@ -34,7 +33,6 @@ from analyzer.syntax.scope import dotted, walk
 _DROPPING = frozenset({"RNN", "LSTM", "GRU", "MultiheadAttention"})
 """Layers that drop out inside, at a rate that they are given."""
 _LOADERS = ("transformers.", "diffusers.", "peft.")
-_VALIDATES = re.compile(r"(?<![a-z])(?:val|valid|validation|test|eval|dev)(?![a-z])")
 
 
 class EvalModeMissing(Rule):
@@ -308,7 +306,7 @@ def _check_drawn(timeline: Timeline, report: Report, forward: Forward, seen: set
         return
     if not any(guard.is_periodic for guard in forward.guards) or not timeline.backward_within(forward.loops[-1:]):
         return
-    if not _VALIDATES.search(words(program).of(forward.site)) or forward.method == "generate":
+    if not pattern("for validation").search(words(program).of(forward.site)) or forward.method == "generate":
         return
     switch, here = timeline.switch(forward, is_eval=False), timeline.at(forward)
     since = timeline.at(switch) if switch is not None else 0

@@ -13,6 +13,7 @@ from analyzer.engine.values import ObjectId, Ref, truth
 from analyzer.engine.words import words
 from analyzer.findings import Severity
 from analyzer.fixes.edits import InsertStatement
+from analyzer.knowledge.words import pattern
 from analyzer.rules.base import DraftFix, Report, Rule
 from analyzer.rules.iteration import exclude
 from analyzer.rules.offered import is_made_on_offer
@@ -27,9 +28,6 @@ _AVERAGES = re.compile(
     rb"|composer|ignite|mmcv|mmengine|detectron2|fairscale|bagua|ray|catalyst|megatron|torch_xla)\b",
     re.MULTILINE,
 )
-
-
-_EVALUATES = re.compile(r"(?<![a-z])(?:val|valid|validation|test|eval|dev)(?![a-z])")
 
 
 class MissingSetEpoch(Rule):
@@ -178,7 +176,7 @@ def _set_beside(program: Program, known: Loading, batches: Loop) -> list[str] | 
         call = words(program).node(event.site)
         name = dotted(call.callee) if isinstance(call, ir.Call) else None
         owner = (name or "").removeprefix("self.").partition(".")[0]
-        if event.objects or not owner or owner in drawn or not _EVALUATES.search(owner):
+        if event.objects or not owner or owner in drawn or not pattern("for validation").search(owner):
             return None
         names.append(owner)
     return names

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
 
 from analyzer.engine.data_events import EpochSet, LoaderMade
@@ -28,6 +27,7 @@ from analyzer.engine.values import Class, Ref, Unknown, Value
 from analyzer.engine.words import words
 from analyzer.findings import Severity
 from analyzer.knowledge.schema import knowledge
+from analyzer.knowledge.words import pattern
 from analyzer.rules.base import Report, Rule
 from analyzer.syntax import ir
 from analyzer.syntax.scope import dotted, last_name, of_type, target_names, walk
@@ -37,23 +37,13 @@ _SPLITS = "train_test_split"
 """It mixes the data once."""
 _ELSEWHERE = frozenset(["sample", "choice", "randint", "randperm"])
 """What also draws noise, steps of a diffusion, texts from a model and pairs to mix up: else nothing mixes, a note."""
-_READS = re.compile("load|open|read|decode|fetch|get")
 _DRAWS = {"randn", "rand", "randint", "zeros", "ones", "randn_like", "rand_like", "normal", "uniform"}
 
 
 _PARTS = ("torch.utils.data.Subset", "torch.utils.data.random_split", "torch.utils.data.dataset.Subset")
-_STREAMS = re.compile(r"iter|stream|web|wds|shard|pipe|tfrecord|infinite|sampl|batch|bucket|loader", re.IGNORECASE)
-_IN_TIME = re.compile(r"window|series|tempor|sequence|forecast|stream", re.IGNORECASE)
-"""Names of what may give data in an order of its own, and of data whose order may be meant. They only hush."""
 _KEEPERS = frozenset(["Accelerator"])
 """Who shards a loader without shuffling it: `accelerator.prepare` and `fabric.setup_dataloaders` keep a sequential
 order (accelerate `prepare_data_loader`; lightning.fabric `_get_distributed_sampler`)."""
-
-
-_EVALUATES = re.compile(r"(?<![a-z])(?:val|valid|validation|test|eval|evaluation|predict|infer|dev)(?![a-z])")
-
-
-_TRAINS = re.compile(r"(?<![a-z])train(?:ing)?(?![a-z])")
 
 
 class TrainingDataNotShuffled(Rule):
@@ -282,7 +272,7 @@ def _is_sequential(obj: Obj) -> bool:
 def _is_for_training(program: Program, made: LoaderMade) -> bool:
     """Whether the data of a loader is named for training: what code elsewhere does with it was not seen."""
     data = next((words(program).of(Site(made.site.path, at)) for name, at in made.nodes if name == "dataset"), "")
-    return bool(_TRAINS.search(data))
+    return bool(pattern("for training").search(data))
 
 
 def _is_asked(program: Program, made: LoaderMade) -> bool:
@@ -297,7 +287,7 @@ def _is_for_evaluation(program: Program, made: LoaderMade) -> bool:
     """Whether the names say that nothing trains on a loader. They only ever hush."""
     function = program.function_around(made.site)
     data = next((words(program).of(Site(made.site.path, at)) for name, at in made.nodes if name == "dataset"), "")
-    return bool(_EVALUATES.search(f"{function.name if function is not None else ''} {data}"))
+    return bool(pattern("for evaluation").search(f"{function.name if function is not None else ''} {data}"))
 
 
 def _ignored(program: Program, made: LoaderMade) -> Site | None:
@@ -341,7 +331,7 @@ def _is_unread_set(program: Program, made: LoaderMade) -> bool:
     from_where = " ".join(f"{trace.note} {words(program).of(trace.site)}" for trace in traces)
     return (
         bool(cases)
-        and not _IN_TIME.search(from_where)
+        and not pattern("in the order of time").search(from_where)
         and all(_comes_from_elsewhere(program, case) for case in cases)
         and _is_written(program, made)
         and all(_in_order(known, other) for other in others)
@@ -357,9 +347,9 @@ def _comes_from_elsewhere(program: Program, case: Value, depth: int = 3) -> bool
         is_part = obj.name.startswith(_PARTS) and depth > 0
         return is_part and bool(parts) and all(_comes_from_elsewhere(program, part, depth - 1) for part in parts)
     if isinstance(case, Unknown) and case.is_given:
-        return case.trace is not None and not _STREAMS.search(case.trace.note)  # "parameter `data`"
+        return case.trace is not None and not pattern("may stream").search(case.trace.note)  # "parameter `data`"
     called = case.called if isinstance(case, Unknown) else ""
-    return called != "" and not _STREAMS.search(called.rpartition(".")[2])
+    return called != "" and not pattern("may stream").search(called.rpartition(".")[2])
 
 
 def _is_written(program: Program, made: LoaderMade) -> bool:
@@ -426,7 +416,7 @@ def _is_draw(node: object) -> bool:
 def _is_stored(node: object) -> bool:
     """``self.images[i]``, ``Image.open(path)``: data that was there before."""
     if isinstance(node, ir.Call):
-        return bool(_READS.search(last_name(node.callee)))
+        return bool(pattern("reads an item").search(last_name(node.callee)))
     return isinstance(node, ir.Subscript) and isinstance(node.value, ir.Attribute)
 
 

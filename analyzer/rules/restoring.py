@@ -10,14 +10,11 @@ from analyzer.engine.events import Backward, Step
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Site
 from analyzer.engine.words import spelled, words
+from analyzer.knowledge.words import pattern
 from analyzer.rules.iteration import is_one_run
 from analyzer.syntax import ir
 from analyzer.syntax.scope import assigned_names, dotted, of_type, walk
 
-_BASE_WORDS = re.compile(r"base_?net|backbone|imagenet|vgg|resnet|inception|lpips", re.IGNORECASE)
-_PRE_WORDS = re.compile(r"(?<![a-z])pre(?:[-_.]|train)", re.IGNORECASE)
-_OWN_WORDS = re.compile(r"best|last|latest|final|ckpt|checkpoint|epoch|model|weights", re.IGNORECASE)
-_FETCHES = re.compile(r"download|urlretrieve|wget|gdown|from_url|load_url|cached_path", re.IGNORECASE)
 _KEPT_BY_RUN = re.compile(r"\.(?:kth_)?(?:best|last)_model_(?:path|checkpoint)\b|\.last_checkpoint\b")
 """Where Lightning's and Ignite's checkpoint callbacks and the trainer of transformers keep what their run has saved."""
 _EXISTS = re.compile(r"(?:^|\.)(?:exists|isfile|is_file|lexists)$")
@@ -30,24 +27,26 @@ def is_published(program: Program, read: Read, use: Restored) -> bool:
     network, what the same function downloads, or what a program that trains nothing reads by a written name that
     says nothing of a run."""
     function = program.function_around(read.site)
-    if function is not None and any("()" in how and _FETCHES.search(name) for name, how in function.uses.items()):
+    if function is not None and any(
+        "()" in how and pattern("fetches a file").search(name) for name, how in function.uses.items()
+    ):
         return True
     if function is not None and any(param.name == "pretrained" for param in function.params):
         return True
-    if _PRE_WORDS.search(_written_for(program, read)) or _is_in_constructor(program, function, use):
+    if pattern("trained before").search(_written_for(program, read)) or _is_in_constructor(program, function, use):
         return True
     target = words(program).node(use.site)
-    if isinstance(target, ir.Call) and _BASE_WORDS.search(spelled(target.callee)):
+    if isinstance(target, ir.Call) and pattern("a base network").search(spelled(target.callee)):
         return True
     if read.file_at is None:
         return False
     site = Site(read.site.path, read.file_at)
-    if _BASE_WORDS.search(words(program).of(site)):
+    if pattern("a base network").search(words(program).of(site)):
         return True
     node = words(program).node(site)
     if any(program.of(Backward)) or not isinstance(node, ir.Expr) or not _is_written(node):
         return False
-    return not _OWN_WORDS.search(words(program).of(site))
+    return not pattern("saved by the run").search(words(program).of(site))
 
 
 def _is_in_constructor(program: Program, function: ir.FunctionDef | None, use: Restored) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection
 
 from analyzer.engine.events import Backward, Forward, Loop, Step, Store
@@ -10,15 +9,11 @@ from analyzer.engine.program import Program
 from analyzer.engine.trace import Site
 from analyzer.engine.values import Scalar, Tensor, Unknown
 from analyzer.engine.words import words
+from analyzer.knowledge.words import pattern
 from analyzer.syntax import ir
 from analyzer.syntax.scope import assigned_names, dotted, last_name, target_names, target_values, walk
 
 _HANDFUL = 16
-_MEASURES = re.compile(
-    r"metric|accura|(?<![a-z])acc(?![a-z])|score_f|eval|prec(?:ision)?(?![a-z])|recall|auroc"
-    r"|(?<![a-z])(?:iou|f1|auc)(?![a-z])",
-    re.IGNORECASE,
-)
 _BACKWARD = frozenset({"backward", "manual_backward"})
 _REORDERS = frozenset({"sorted", "zip", "reversed", "enumerate", "list", "tuple"})
 
@@ -286,7 +281,7 @@ def is_metric(program: Program, store: Store, carrier: Tensor | Unknown) -> bool
     (``loss, acc = model(x)``)."""
     is_sure = carrier.trace is None or not carrier.trace.gaps
     stored = words(program).node(Site(store.site.path, store.value_at))
-    if not is_sure and isinstance(stored, ir.Expr) and any(map(_MEASURES.search, _summands(stored))):
+    if not is_sure and isinstance(stored, ir.Expr) and any(map(pattern("a measure").search, _summands(stored))):
         return True
     made = carrier.trace.site if carrier.trace is not None else None
     if any(
@@ -295,7 +290,7 @@ def is_metric(program: Program, store: Store, carrier: Tensor | Unknown) -> bool
         return False
     node = words(program).node(carrier.trace.site) if carrier.trace is not None else None
     named = last_name(node.callee) if isinstance(node, ir.Call) else ""
-    return bool(_MEASURES.search(named))
+    return bool(pattern("a measure").search(named))
 
 
 def is_counted_out(program: Program, store: Store, loops: tuple[Loop, ...]) -> bool:

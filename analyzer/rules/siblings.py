@@ -13,12 +13,11 @@ from dataclasses import dataclass
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Site
 from analyzer.engine.words import spelled
+from analyzer.knowledge.words import pattern
 from analyzer.syntax import ir
 from analyzer.syntax.remembered import remembered
 from analyzer.syntax.scope import dotted, last_name, of_type, walk
 
-_OPTIMIZERS = re.compile(r"^(?:Adam\w{0,4}|R?Adam|SGD|RMS[pP]rop|Adagrad|Adadelta|LBFGS|Lion|LAMB)$|optim|^opt(?:_|$)")
-_FOLLOWS = re.compile(r"targ|ema|teacher|old|ref|frozen|avg|momentum|copy|prev", re.IGNORECASE)
 _LAST = re.compile(r"_?(?:[1-9]|[ab]|[AB])$")
 _OFF = re.compile(r"no_grad|inference_mode")
 _FREEZES = re.compile(r"requires_grad")
@@ -58,7 +57,7 @@ def _found(unit: ir.Unit) -> tuple[tuple[int, int, str, str], ...]:
         for name, (at, args) in runs.items():
             end = name.rpartition(".")[2]
             twin = next((each for each in runs if _are_siblings(each, name) and each.rpartition(".")[2] in ends), None)
-            if twin is None or end in ends or runs[twin][1] != args or _FOLLOWS.search(end):
+            if twin is None or end in ends or runs[twin][1] != args or pattern("follows another network").search(end):
                 continue
             owner, held = name.rpartition(".")[0], twin.rpartition(".")[2]
             if _is_held(owner, given, held) or _differ(unit, end, held):
@@ -82,7 +81,7 @@ def _is_held(owner: str, given: Mapping[str, int], twin: str) -> bool:
 def _given(unit: ir.Unit) -> Iterator[tuple[str, int]]:
     """The names whose parameters go to an optimizer, or get a name (which may go there), with where."""
     for node in of_type(unit, ir.Call):
-        if _OPTIMIZERS.search(last_name(node.callee)):
+        if pattern("takes parameters").search(last_name(node.callee)):
             yield from ((name, node.at) for name in _parameters_in(tuple(arg.value for arg in node.args)))
     for assign in of_type(unit, ir.Assign):
         if assign.value is not None:
