@@ -13,7 +13,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-from analyzer import quiet
+from analyzer import hidden_state, quiet
 from analyzer.syntax import ir
 from analyzer.syntax.scope import of_type
 
@@ -168,7 +168,7 @@ def _running_parts(unit: ir.Unit, begins: Collection[int]) -> Iterator[int]:
 
 def _hiding(unit: ir.Unit, words: Words) -> Iterator[int]:
     """The methods that name what their class may hide, and its ``__init__``."""
-    for cls, hidden in quiet.hiding(unit):
+    for cls, hidden in hidden_state.hiding(unit):
         names = frozenset(name.encode() for name in hidden)
         for method in _methods(cls):
             if method.name == "__init__" or not words[method.at].isdisjoint(names):
