@@ -16,6 +16,10 @@ from analyzer.syntax import ir
 PROBABILITIES = frozenset({"softmax", "sigmoid"})
 LOG_PROBABILITIES = frozenset({"log_softmax", "logsigmoid"})
 RAW = "raw"
+OF_TEXT_ONLY = frozenset(
+    {"startswith", "endswith", "lower", "upper", "strip", "rstrip", "lstrip", "isdigit", "splitlines"}
+)
+"""Methods that texts have, and neither tensors nor modules: what has one holds no numbers of a device."""
 OF_TENSORS_ONLY = frozenset({"softmax", "log_softmax", "sigmoid", "sigmoid_"})
 """Methods that nothing but a tensor has, in code that trains."""
 EPSILON = 1e-2

@@ -333,6 +333,8 @@ class Calls(Forwards):
             return answer
         if (kind, method.name) == ("Tensor", "type") and not args.all():
             return Scalar()  # the name of its type
+        if method.name in activations.OF_TEXT_ONLY and isinstance(receiver, (Tensor, Unknown)):
+            return Scalar()
         self.clears_unknown(method, at)
         self.steps_unknown(method, args, at, state)
         if method.name == "state_dict" and isinstance(receiver, (Unknown, Method)):

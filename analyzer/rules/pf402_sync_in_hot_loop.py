@@ -25,6 +25,7 @@ MAX_SHOWN = 8
 MANY_READS = 3
 """So many numbers that are read one by one, in every step, are worth a word."""
 
+_LOSSES = re.compile(r"loss", re.I)
 _ELSEWHERE = re.compile(rb"cuda|device|\.to\(|accelerat|mps|xla|fabric|Trainer|gpu", re.IGNORECASE)
 """What a program says that uses anything but the CPU."""
 
@@ -213,9 +214,36 @@ def _costs(program: Program, wait: _InLoop) -> bool:
     is_many = is_each or (is_counted and is_over_data and _is_item_of(program, wait.sync, wait.steps[-1], wait.element))
     is_on_device = wait.sync.value is not None and wait.sync.value.device == "accelerator"
     is_costly = wait.is_training and is_many and (is_on_device or _speaks_of_devices(program, wait.sync.site.path))
-    if not is_costly or is_switched_away(program, wait.sync):
+    if not is_costly or is_switched_away(program, wait.sync) or _is_of_losses(program, wait.sync):
         return False
     return not _is_handed_on(program, wait.sync) and not _is_of_some(program, wait)
+
+
+def _is_of_losses(program: Program, sync: Sync) -> bool:
+    """Whether what is read, or what it is put into, is called losses: a few numbers that a step logs, one for each term
+    or network (``loss_rec[arm].item()``, ``losses += [x.item() for x in terms]``)."""
+    read, unit = words(program).node(sync.site), program.unit(sync.site.path)
+    parts = walk((read,) if isinstance(read, ir.Expr) else (), False)
+    bases = {name for part in parts if isinstance(part, ir.Subscript) and (name := dotted(part.value)) is not None}
+    if any(_LOSSES.search(name) for name in bases - _each_differentiated(program, sync)):
+        return True
+    pairs = [(node.targets, node.value) for node in of_type(unit, ir.Assign)]
+    pairs += [((node.target,), node.value) for node in of_type(unit, ir.Augment)]
+    kept = (value for targets, value in pairs if any(_LOSSES.search(last_name(target)) for target in targets))
+    return any(getattr(part, "at", None) == sync.site.at for value in kept for part in walk((value,), False))
+
+
+def _each_differentiated(program: Program, sync: Sync) -> set[str]:
+    """The names of a function of which a mean or a sum runs backward: one loss for each sample."""
+    function, unit = program.function_around(sync.site), program.unit(sync.site.path)
+    body = function.body if function is not None else unit.body if unit is not None else ()
+    reduced = (part.callee for part in walk(body, False) if isinstance(part, ir.Call))
+    return {
+        name
+        for callee in reduced
+        if isinstance(callee, ir.Attribute) and callee.attr in {"mean", "sum"}
+        if (name := dotted(callee.value)) is not None
+    }
 
 
 def _is_handed_on(program: Program, sync: Sync) -> bool:

@@ -283,6 +283,8 @@ def _repeated_over(program: Program, transfer: Transfer, running: frozenset[tupl
     shared = 0
     while shared < min(len(made), len(transfer.loops)) and made[shared] == transfer.loops[shared].key:
         shared += 1
+    if shared < len(made):
+        return ()  # another loop made many, of which each iteration may take its own: ``[batch_of(x) for x in texts]``
     inner = transfer.loops[shared:]
     kinds = {loop.kind for loop in inner}
     is_step = any(nest_key(transfer.loops[: shared + depth]) in running for depth in range(1, len(inner) + 1))

@@ -157,24 +157,45 @@ def drawn_names(program: Program, loop: Loop) -> set[str]:
     return {name for target in found for name in target_names(target)}
 
 
+_NUMBERS = frozenset({"item", "tolist", "numpy"})
+_LENGTHS = re.compile(r"(?:^|_)(?:lens?|lengths?|counts?|sizes?)$")
+"""How whole numbers are named, which have no graph, though a loss is made with them too (``pack_padded_sequence``)."""
+
+
 def is_other_item(program: Program, store: Store, carrier: Tensor | Unknown) -> bool:
     """Whether what is kept is one of several things that code which was not read gave together, and not what runs
     backward: ``loss, count = self.criterion(output, y)``."""
     trace = carrier.trace
     if not isinstance(carrier, Tensor) or trace is None or not (carrier.is_opaque or trace.gap):
         return False
-    site, name = store.site, words(program).node(Site(store.site.path, store.value_at))
+    site, value = store.site, words(program).node(Site(store.site.path, store.value_at))
     function = program.function_around(site)
-    params = {param.name for param in function.params} if function is not None else set()
-    if isinstance(name, ir.Name) and name.id in params and store.calls:  # a meter: what it was given
-        call = words(program).node(store.calls[-1])
-        site = store.calls[-1]
-        given = [arg.value for arg in call.args] if isinstance(call, ir.Call) else []
-        name = given[0] if given else None
-    if not isinstance(name, ir.Name):
+    names = _plain_names(value) if isinstance(value, ir.Expr) else set()
+    params = [param.name for param in function.params] if function is not None else []
+    if names & set(params) and store.calls:  # a meter: what it was given
+        site, call = store.calls[-1], words(program).node(store.calls[-1])
+        given = _given(call, params) if isinstance(call, ir.Call) else {}
+        names = {name for param in names & given.keys() for name in _plain_names(given[param])}
+    elif not isinstance(value, ir.Name):
         return False
     nodes = _statements(program, site)
-    return name.id in _unpacked(nodes, trace.site.at) and name.id not in _run_backward(nodes)
+    counts = {name for name in names if _LENGTHS.search(name)}
+    return bool(names & _unpacked(nodes, trace.site.at)) and not (names - counts) & _run_backward(nodes)
+
+
+def _given(call: ir.Call, params: list[str]) -> dict[str, ir.Expr]:
+    """What a call gives each parameter, those of a method without its object."""
+    own = params[1:] if params[:1] == ["self"] else params
+    plain = [arg.value for arg in call.args if arg.keyword is None and not arg.star]
+    return {**dict(zip(own, plain, strict=False)), **{arg.keyword: arg.value for arg in call.args if arg.keyword}}
+
+
+def _plain_names(value: ir.Expr) -> set[str]:
+    """The names in an expression, unless a number is read off the whole: ``loss.item()``."""
+    callee = value.callee if isinstance(value, ir.Call) else None
+    if isinstance(callee, ir.Attribute) and callee.attr in _NUMBERS:
+        return set()
+    return {part.id for part in walk((value,), False) if isinstance(part, ir.Name)}
 
 
 def _unpacked(nodes: tuple[object, ...], call: int) -> set[str]:
