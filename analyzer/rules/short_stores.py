@@ -158,8 +158,6 @@ def drawn_names(program: Program, loop: Loop) -> set[str]:
 
 
 _NUMBERS = frozenset({"item", "tolist", "numpy"})
-_LENGTHS = re.compile(r"(?:^|_)(?:lens?|lengths?|counts?|sizes?)$")
-"""How whole numbers are named, which have no graph, though a loss is made with them too (``pack_padded_sequence``)."""
 
 
 def is_other_item(program: Program, store: Store, carrier: Tensor | Unknown) -> bool:
@@ -179,7 +177,7 @@ def is_other_item(program: Program, store: Store, carrier: Tensor | Unknown) -> 
     elif not isinstance(value, ir.Name):
         return False
     nodes = _statements(program, site)
-    counts = {name for name in names if _LENGTHS.search(name)}
+    counts = {name for name in names if pattern("counts").search(name)}
     return bool(names & _unpacked(nodes, trace.site.at)) and not (names - counts) & _run_backward(nodes)
 
 
