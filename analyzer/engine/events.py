@@ -103,7 +103,9 @@ class Run(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forward(Run):
-    """A module is called."""
+    """A module is called. `given`: the modules among its arguments (``encoder(embedder, x)``), which it may run."""
+
+    given: frozenset[ObjectId] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

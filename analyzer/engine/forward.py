@@ -83,6 +83,7 @@ class Forwards(Rows):
             modes=mode.cases if mode else (), depends=depends, is_frozen=_TRI[is_frozen],
             asleep=modes.asleep(self, ref, state), method=by,
             parts=self.with_parts(frozenset({ref.obj}), state) if self.has_optimizer else frozenset(),
+            given=frozenset(c.obj for a in args.all() for c in a.cases if isinstance(c, Ref) and self.is_module(c)),
         )  # fmt: skip
         if self.pass_hooks:
             self.run_pass_hooks(ref, result, at, state)

@@ -51,11 +51,11 @@ class FrozenModuleInTrainMode(Rule):
     will reach.
 
     ## When it stays quiet
-    For parts without batch norm, dropout or ``self.training``, and those whose layers are not known; where anything
-    puts the part, or layers that are not known, into evaluation mode; for frozen copies of what is trained that run in
-    train mode by themselves (a mean teacher); where freezing depends on an option; where gradients are asked for it
-    again, by the code that follows or by another method of the class (networks that train against each other in turn,
-    layers that are thawed after some epochs).
+    For parts without batch norm or dropout (noisy layers of one's own draw by design), and those whose layers are not
+    known; where anything puts the part, or layers that are not known, into evaluation mode; for frozen copies of what
+    is trained that run in train mode by themselves (a mean teacher); where freezing depends on an option; where
+    gradients are asked for it again, by the code that follows or by another method of the class (networks that train
+    against each other in turn, layers that are thawed after some epochs).
 
     ## Fix safety
     No automatic fix: where the mode is best held, in the loop or in the model, is the author's choice.
@@ -91,6 +91,8 @@ class FrozenModuleInTrainMode(Rule):
                 continue
             if _takes_turns(program, event.freeze.site) or _is_thawed(program, event):
                 continue
+            if _draws_by_design(program, event):
+                continue
             is_average = _keeps_average(program, event) and not _came_with_weights(program, event.module)
             if event.parts & program.followers or is_average:
                 continue  # an average of what is trained: its batch norm is meant to see the batches
@@ -117,6 +119,14 @@ class FrozenModuleInTrainMode(Rule):
 def _is_norm(program: Program, event: FrozenInTrain) -> bool:
     """Whether a batch norm is frozen by itself, among layers that are trained: its statistics may be meant to go on."""
     return "BatchNorm" in program.objects[event.module].name
+
+
+def _draws_by_design(program: Program, event: FrozenInTrain) -> bool:
+    """Whether all that minds the mode in a part are classes of the tree that ask for it: noisy layers of an agent's
+    target network draw because training says so."""
+    names = {program.objects[part].name for part in event.parts} - {"", None}
+    rows = [program.knowledge.row(name) for name in names]
+    return all(row is not None and not row.modes and row.parts != "dependent" for row in rows)
 
 
 def _keeps_statistics(program: Program, event: FrozenInTrain | LeftInTrain | HeldByNobody) -> bool:

@@ -398,5 +398,5 @@ def _reached(
             for forward in forwards:
                 if forward.module is None or not forward.parts or program.objects[forward.module].trace.gap:
                     return None
-                found |= forward.parts
+                found |= forward.parts | forward.given
     return frozenset(found)
