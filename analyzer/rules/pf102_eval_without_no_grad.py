@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import islice
 from typing import NamedTuple
 
 from analyzer.engine.called import is_never_named
@@ -20,6 +19,7 @@ from analyzer.findings import Severity
 from analyzer.fixes.no_grad import without_gradients
 from analyzer.knowledge.words import pattern
 from analyzer.rules.base import Report, Rule
+from analyzer.rules.differentiating import differentiates, may_differentiate
 from analyzer.rules.entered import (
     LOSS_DATA,
     is_assumed,
@@ -38,13 +38,9 @@ from analyzer.rules.few_passes import (
     is_one_layer,
 )
 from analyzer.syntax import ir
-from analyzer.syntax.remembered import remembered
-from analyzer.syntax.scope import assigned_names, dotted, last_name, of_type, target_names, walk
+from analyzer.syntax.scope import assigned_names, dotted, target_names, walk
 
 _VOLATILE = re.compile(rb"\bvolatile\s*=")
-_GRADIENTS = frozenset({"grad", "backward", "enable_grad", "requires_grad_", "jacobian", "hessian", "jacrev", "vjp"})
-_DIFFERENTIATES = re.compile(rb"autograd\.grad\(|enable_grad\(")
-_MAX_FILES = 16
 _STEPS_BACK = 3
 _CUTS = frozenset({"item", "data", "detach", "numpy", "tolist"})
 """What leaves a graph behind."""
@@ -88,7 +84,7 @@ class EvalWithoutNoGrad(Rule):
     items of one batch or of a list that is no data, one that asks somebody for its input or shows it frame by frame (a
     figure that waits until it is closed, too), one of a single linear layer in a larger tree (a probe on features), one
     in a notebook, whose cells are run by hand and looked at, and one of a model that a configuration names, where a
-    network of the tree computes gradients itself, and one of a network that code
+    network of the tree computes gradients itself or turns them off, and one of a network that code
     which was not read gets before and says to freeze (``freeze(model)``).
 
     ## Fix safety
@@ -222,7 +218,7 @@ def _is_weak(program: Program, case: _Case, at: Site) -> bool:
         or is_one_layer(program, case.forward, case.nest)
         or _is_old(program, at, case)
         or is_looked_at(at, case.nest)
-        or _may_differentiate(program, case.forward)
+        or may_differentiate(program, case.forward)
     )
 
 
@@ -238,27 +234,6 @@ def _is_given_to_freeze(program: Program, forward: Forward) -> bool:
             if callee is not None and pattern("freezes").search(callee[1].rpartition(".")[2]):
                 return True
     return False
-
-
-def _may_differentiate(program: Program, forward: Forward) -> bool:
-    """Whether the program makes a model whose class was not read (a configuration names it), and some network of the
-    tree computes gradients itself: if it is that one, it cannot run without."""
-    obj = program.objects[forward.module] if forward.module is not None else None
-    if obj is None or obj.cls is not None or obj.name or obj.born not in {"unseen", "argument"}:
-        return False
-    others = islice(program.project.naming("Module", "", _DIFFERENTIATES), _MAX_FILES)
-    units = (program.unit(path) for path in others)
-    return any(_holds_differentiating(unit) for unit in units if unit is not None)
-
-
-@remembered(maxsize=64)
-def _holds_differentiating(unit: ir.Unit) -> bool:
-    """Whether a file has a network whose methods call ``torch.autograd.grad``."""
-    return any(
-        _class_differentiates(cls)
-        for cls in of_type(unit, ir.ClassDef)
-        if any((dotted(base.value) or "").endswith("Module") for base in cls.bases)
-    )
 
 
 def _acts(program: Program, case: _Case) -> bool:
@@ -315,7 +290,7 @@ def _holds(value: ir.Expr, at: int, names: set[str]) -> bool:
 def _evidence(program: Program, forward: Forward, nest: tuple[Loop, ...]) -> _Evidence | None:
     """What says that a forward is evaluation: its mode, or a loop over data that throws every graph away."""
     lost = _loses(program, forward)
-    if is_entered_under(program, forward.calls) or _differentiates(program, forward) or _is_cut(program, forward):
+    if is_entered_under(program, forward.calls) or differentiates(program, forward) or _is_cut(program, forward):
         return None
     if program.is_called_without_grad(forward):
         lost = Gap.UNSEEN
@@ -338,41 +313,6 @@ def _evidence(program: Program, forward: Forward, nest: tuple[Loop, ...]) -> _Ev
         return None
     read = start(left.site, "only numbers without a graph are made of it")
     return _Evidence([(nest or forward.loops)[-1].trace, forward.trace, read], [Gap.CONVENTION])
-
-
-def _differentiates(program: Program, forward: Forward) -> bool:
-    """Whether the pass itself computes gradients (an energy that is minimised, a force, a penalty): it cannot run
-    without."""
-    here = program.function_around(forward.site)
-    if here is not None and any(_asks_gradient(node) for node in walk(here.body, False)):
-        return True
-    cls = program.objects[forward.module].cls if forward.module is not None else None
-    return cls is not None and _class_differentiates(cls.node)
-
-
-@remembered(maxsize=512)
-def _class_differentiates(cls: ir.ClassDef) -> bool:
-    methods = [each for each in cls.body if isinstance(each, ir.FunctionDef)]
-    calls = (part for each in methods for part in walk(each.body, True) if isinstance(part, ir.Call))
-    names = {last_name(call.callee) for call in calls}
-    return bool(names & _GRADIENTS) or any(
-        isinstance(part, ir.Arg) and part.keyword == "requires_grad" and _is_true(part.value)
-        for each in methods
-        if each.name == "forward"
-        for part in walk(each.body, True)
-    )
-
-
-def _asks_gradient(node: object) -> bool:
-    """``x.requires_grad = True``, ``x.requires_grad_()``: gradients of what is given are wanted."""
-    if isinstance(node, ir.Assign):
-        named = any(isinstance(target, ir.Attribute) and target.attr == "requires_grad" for target in node.targets)
-        return named and node.value is not None and _is_true(node.value)
-    return isinstance(node, ir.Call) and (dotted(node.callee) or "").endswith(".requires_grad_") and not node.args
-
-
-def _is_true(value: ir.Expr) -> bool:
-    return isinstance(value, ir.Constant) and value.value is True
 
 
 def _is_apart(program: Program, forward: Forward) -> bool:

@@ -52,7 +52,7 @@ class MissingDistributedSharding(Rule):
     those that draw in order), or that only one rank builds; where Accelerate, Lightning or a trainer shards. A note
     for DeepSpeed's engine, which often serves one process, where several processes are an option that is off by
     default, and where another file than the one that sets up the processes makes the loader: it serves one process too,
-    and is told which by arguments.
+    and is told which by arguments; and where the function that sets up the processes makes sharded loaders of its own.
 
     ## Fix safety
     No automatic fix: the sampler also needs ``set_epoch`` where the epochs are counted.
@@ -94,11 +94,23 @@ class MissingDistributedSharding(Rule):
                 "Every rank {does get} the whole dataset from this loader: nothing gives each process a part of its "
                 "own. Use a `DistributedSampler`.",
                 because=[several.trace, made.trace, why],
-                severity=Severity.NOTE if is_engine or is_option or made.site.path not in at_home else None,
+                severity=Severity.NOTE
+                if is_engine or is_option or made.site.path not in at_home or _has_own(program, known, several, made)
+                else None,
                 gaps=gaps
                 if (wrapped or averages) and not is_alone
                 else [*gaps, Gap.UNSEEN],  # a group may serve stages of a model
             )
+
+
+def _has_own(program: Program, known: Loading, several: Event, made: LoaderMade) -> bool:
+    """Whether the function that sets up the processes makes loaders that give each its part, and this one is made
+    elsewhere: for one process, before (a cell of a notebook) or besides."""
+    home = program.function_around(several.site)
+    if home is None or program.function_around(made.site) is home:
+        return False
+    others = (each for each in known.made.values() if program.function_around(each.site) is home)
+    return any(not is_whole(program, known, each) for each in others)
 
 
 def _averages(program: Program) -> list[Collective]:
