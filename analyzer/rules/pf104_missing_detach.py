@@ -83,7 +83,9 @@ class MissingDetach(Rule):
         around = _by_nest(program)
         results = [(each, *_applied(each, around.get(nest_key(each.loops), ()), roles)) for each in backwards]
         for backward, applied, updates in results:
-            through = [each for site in backward.roots for each in forwards.get(site, ()) if each.module is not None]
+            through = [
+                each for site in sorted(backward.roots) for each in forwards.get(site, ()) if each.module is not None
+            ]
             wanted = [other for other, also, _ in results if other is not backward and also]
             if updates and through:
                 _shown_to_critic(program, report, backward, through, applied, trained, wanted, roles)
@@ -191,7 +193,7 @@ def _check_given(
     steps = [step for step in program.of(Step) if step.optimizer is not None]
     if any(program.of(OptimizerMade)) or any(step.modules for step in steps):
         return
-    passes = [(each, [pass_ for site in each.roots for pass_ in forwards.get(site, ())]) for each in backwards]
+    passes = [(each, [pass_ for site in sorted(each.roots) for pass_ in forwards.get(site, ())]) for each in backwards]
     for backward, through in passes:
         own = _stepping(backward, steps)
         for maker, critic in _fed(through):
@@ -266,9 +268,9 @@ def _check_fixed(
     parts = roles.of(part for made in known for part in made.parts) | trained
     is_given = not known  # an optimizer that a caller made: of what is no average of what is trained
     for backward in backwards:
-        through = [each.module for site in backward.roots for each in forwards.get(site, ())]
+        through = [each.module for site in sorted(backward.roots) for each in forwards.get(site, ())]
         others = any(each in parts or (is_given and each not in program.followers) for each in through)
-        for forward in (each for site in backward.roots for each in forwards.get(site, ()) if others):
+        for forward in (each for site in sorted(backward.roots) for each in forwards.get(site, ()) if others):
             has_graph = forward.has_graph == "yes" and forward.is_frozen == "no"
             is_asleep = forward.is_eval == "yes" and forward.mode is not None
             is_fixed = has_graph and ((is_asleep and not is_given) or forward.module in program.followers)
@@ -297,7 +299,7 @@ def _check_asleep(
     modes = list(program.of(Mode))
     fed = {each.module for found in forwards.values() for each in found if each.inputs}
     for backward in backwards:
-        through = [each for site in backward.roots for each in forwards.get(site, ())]
+        through = [each for site in sorted(backward.roots) for each in forwards.get(site, ())]
         here = [each for each in through if each.function == backward.function and each.calls == backward.calls]
         woken = {each.module for each in here if each.is_eval == "no" and _is_switched(each, modes)}
         for forward in here:
@@ -410,7 +412,7 @@ def _check_advantages(
         backward = next(
             (each for each in backwards if each.roots & event.advantage and each.roots & event.policy), None
         )
-        passes = [each for site in event.advantage for each in forwards.get(site, ())]
+        passes = [each for site in sorted(event.advantage) for each in forwards.get(site, ())]
         critics = {each.module for each in passes}
         if backward is not None:
             is_here = all(each.function == event.function for each in passes)

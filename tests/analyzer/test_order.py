@@ -28,6 +28,26 @@ if __name__ == "__main__":
     "save.py": "import torch\n\n\ndef save(net):\n    last = net.cpu()\n    one_a = last\n"
     + "".join(f"    {name} = 1, {name}_a, {name}_b, {name}_c\n" for name in _NAMES)
     + f"    torch.save(dict(x=[{', '.join(_NAMES)}]), 'net.pt')\n",
+    "gan.py": """
+import torch
+from torch import nn
+
+maker, critic = nn.Linear(8, 8), nn.Linear(8, 1)
+makes, judges = torch.optim.Adam(maker.parameters()), torch.optim.Adam(critic.parameters())
+
+
+def train(loader):
+    for x in loader:
+        one = maker(x)
+        two = maker(x.flip(0))
+        three = maker(x.flip(1))
+        judges.zero_grad()
+        critic(torch.cat([one, two, three])).mean().backward()
+        judges.step()
+        makes.zero_grad()
+        critic(maker(x)).mean().backward()
+        makes.step()
+""",
 }
 _RUN = f"""
 from analyzer.api import Options, analyze
@@ -44,13 +64,14 @@ class Tree:
         return None if text is None else text.encode()
 
 
-report = analyze(Tree(), ["train.py"], Options())
-print([(each.rule, each.span.start.line) for each in report.findings])
+report = analyze(Tree(), ["gan.py", "train.py"], Options())
+print([(each.rule, each.span.start.line, [step.line for step in each.evidence]) for each in report.findings])
 """
 
 
 def test_hash_seeds() -> None:
-    """More names than are followed lead from what is saved to where it was moved: it is the same ones every time."""
+    """More names than are followed lead from what is saved to where it was moved, and one of several outputs is
+    told: it is the same ones every time."""
     root = str(Path(analyzer.__file__).parent.parent)
     answers = {
         subprocess.run(
