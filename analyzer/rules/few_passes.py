@@ -171,8 +171,16 @@ def _makes_one_layer(cls: ir.ClassDef) -> bool:
     if [last_name(base.value) for base in cls.bases] != ["Module"]:
         return False
     calls = (part for part in walk(cls.body, True) if isinstance(part, ir.Call))
-    made = [name for call in calls if (name := last_name(call.callee))[:1].isupper()]
-    return sorted(set(made) - {"Sequential"}) == ["Linear"] and made.count("Linear") == 1
+    made = [call for call in calls if last_name(call.callee)[:1].isupper() and not _is_sequence_of_one(call)]
+    return [last_name(call.callee) for call in made] == ["Linear"]
+
+
+def _is_sequence_of_one(call: ir.Call) -> bool:
+    """``nn.Sequential(nn.Linear(1, 1))``."""
+    given = [arg.value for arg in call.args if not arg.star]
+    return (
+        last_name(call.callee) == "Sequential" and len(call.args) == len(given) == 1 and isinstance(given[0], ir.Call)
+    )
 
 
 def _counted(value: ir.Expr) -> int | None:
