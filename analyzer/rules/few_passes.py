@@ -172,7 +172,9 @@ def _makes_one_layer(cls: ir.ClassDef) -> bool:
         return False
     calls = (part for part in walk(cls.body, True) if isinstance(part, ir.Call))
     made = [call for call in calls if last_name(call.callee)[:1].isupper() and not _is_sequence_of_one(call)]
-    return [last_name(call.callee) for call in made] == ["Linear"]
+    kept = [node for node in walk(cls.body, True) if isinstance(node, ir.Assign) and isinstance(node.value, ir.Call)]
+    parts = [target for node in kept for target in node.targets if (dotted(target) or "").startswith("self.")]
+    return [last_name(call.callee) for call in made] == ["Linear"] and len(parts) <= 1
 
 
 def _is_sequence_of_one(call: ir.Call) -> bool:
