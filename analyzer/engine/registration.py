@@ -290,6 +290,9 @@ def _stays_behind(cls: Class, name: str, reads: list[ir.Attribute]) -> bool:
         return False
     if not any(method.name == "forward" for method in _methods(cls)):
         return False
+    given = [node.value for node in _assignments(cls, name) if node.value is not None]
+    if all(_goes_on(value, "self", name) for value in given):
+        return False  # a buffer stays one
     harmless: set[int] = set()
     for method in _methods(cls):
         this = method.params[0].name if method.params else ""
@@ -325,8 +328,15 @@ def _sets_anew(node: object, this: str, name: str, in_init: bool, made: dict[str
     if isinstance(node, ir.Augment):
         return _is_field(node.target, this, name)
     if isinstance(node, ir.Assign) and any(_is_field(target, this, name) for target in node.targets):
-        return not in_init or node.value is None or not _is_bare(node.value, made or {})
+        if not in_init or node.value is None:
+            return True
+        return not (_goes_on(node.value, this, name) or _is_bare(node.value, made or {}))
     return False
+
+
+def _goes_on(value: ir.Expr, this: str, name: str) -> bool:
+    """``self.queue = normalize(self.queue, dim=0)``: made of what the attribute held, where that was."""
+    return any(_is_field(node, this, name) for node in walk((value,), False)) and not _moves(value)
 
 
 def _harmless(node: object) -> Iterator[int]:

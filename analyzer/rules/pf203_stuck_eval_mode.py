@@ -61,7 +61,9 @@ class StuckEvalMode(Rule):
     optimizer over what was not seen steps; when nothing trains after the switch, or only reads gradients (Fisher
     information). A note where a setting brings training mode back (``if args.train_mode: net.train()``), and where what
     is only likely leads through two files. Where a function trains one pass over the data and nothing in the tree calls
-    it, the callers are taken to train and evaluate in turn: a warning if the file never calls ``train()``.
+    it, the callers are taken to train and evaluate in turn: a warning if the file never calls ``train()``. Of two
+    functions that a framework calls for each batch (Ignite's ``Engine``), of which only the one that evaluates sets a
+    mode, it is a note.
 
     ## Fix safety
     Unsafe: training continues differently, which is the point.
@@ -104,6 +106,8 @@ class StuckEvalMode(Rule):
                 fix=waking.fix(program, case.switch, case.forward),
             )
         _parts_left(timeline, report)
+        if not report.drafts:
+            _left_by_engine(timeline, report)
         if not report.drafts:
             _left_to_callers(timeline, report)
 
@@ -171,6 +175,40 @@ def _parts_left(timeline: Timeline, report: Report) -> None:
             because=chain(switch.trace, epochs[0].trace, evaluated.trace, trained.trace, step.trace),
             gaps=[Gap.CONVENTION],
         )
+
+
+def _left_by_engine(timeline: Timeline, report: Report) -> None:
+    """Of two functions that a framework calls for each batch (Ignite's ``Engine``), one trains and sets no mode, the
+    other one evaluates and puts the model to sleep: the engines run in turn, by handlers."""
+    awake = [event for event in timeline.modes if event.is_eval != "yes"]
+    for forward in timeline.learning:
+        engine, module = _engine(forward), forward.module
+        if engine is None or module is None or forward.depends == "no" or forward.modes or forward.is_frozen != "no":
+            continue
+        if any(event.module is None or module in event.modules for event in awake):
+            continue
+        switch = next((each for each in timeline.modes if _is_of_other_engine(each, engine, module)), None)
+        step = next((each for each in timeline.steps if _engine(each) == engine and module in each.modules), None)
+        if switch is not None and step is not None:
+            report(
+                switch.site,
+                f"`{timeline.program.sources.text(switch.site)}` is not undone by the function that trains: as soon as this engine "
+                "has run, dropout {is} off and batch norm frozen. Call `train()` in the function that trains.",
+                because=chain(switch.trace, forward.loops[-1].trace, forward.trace, step.trace),
+                gaps=[Gap.CONVENTION],
+                severity=Severity.NOTE,  # when the engines run, their handlers say
+            )
+            return
+
+
+def _engine(event: Event) -> Site | None:
+    """Where a framework was given the function that it calls for each batch."""
+    inner = event.loops[-1] if event.loops else None
+    return inner.site if inner is not None and (inner.kind, inner.part) == ("framework", "steps") else None
+
+
+def _is_of_other_engine(switch: Mode, engine: Site, module: ObjectId) -> bool:
+    return switch.is_eval == "yes" and module in switch.modules and _engine(switch) not in {None, engine}
 
 
 def _left_to_callers(timeline: Timeline, report: Report) -> None:
