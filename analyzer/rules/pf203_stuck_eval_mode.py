@@ -192,8 +192,9 @@ def _left_by_engine(timeline: Timeline, report: Report) -> None:
         if switch is not None and step is not None:
             report(
                 switch.site,
-                f"`{timeline.program.sources.text(switch.site)}` is not undone by the function that trains: as soon as this engine "
-                "has run, dropout {is} off and batch norm frozen. Call `train()` in the function that trains.",
+                f"`{timeline.program.sources.text(switch.site)}` is not undone by the function that "
+                "trains: as soon as this engine has run, dropout {is} off and batch norm frozen. Call `train()` in the "
+                "function that trains.",
                 because=chain(switch.trace, forward.loops[-1].trace, forward.trace, step.trace),
                 gaps=[Gap.CONVENTION],
                 severity=Severity.NOTE,  # when the engines run, their handlers say
