@@ -125,9 +125,16 @@ def _is_differentiated(program: Program, hidden: Unregistered) -> bool:
 
 def _is_trained_apart(program: Program, hidden: Unregistered) -> bool:
     """Whether the file hands what requires gradients to an optimizer of its own: ``SGD([self.bias], lr=0.5)``,
-    ``Adam(self.weights + self.biases)``. It is trained; that it is not moved nor saved may be meant."""
+    ``Adam(self.weights + self.biases)``, or a method of the class gathers it with other parameters. It is trained; that
+    it is not moved nor saved may be meant."""
     if hidden.what not in {"parameter", "parameters"}:
         return False
+    cls = program.objects[hidden.owner].cls
+    methods = (each for each in cls.node.body if isinstance(each, ir.FunctionDef)) if cls is not None else ()
+    gathering = (each for each in methods if "param" in each.name)
+    if any(dotted(part) == f"self.{hidden.name}" for each in gathering for part in walk(each.body, True)
+           if isinstance(part, ir.Attribute)):  # fmt: skip
+        return True
     calls = (node for node in of_type(program.unit(hidden.site.path), ir.Call) if node.args)
     given = (call.args[0].value for call in calls if last_name(call.callee)[:1].isupper())
     listed = (each for each in given if isinstance(each, (ir.Display, ir.Operation, ir.Attribute)))

@@ -9,6 +9,7 @@ from analyzer.engine.trace import Gap
 from analyzer.engine.values import Tensor, Unknown
 from analyzer.engine.words import words
 from analyzer.findings import Severity
+from analyzer.rules.entered import is_assumed
 from analyzer.rules.iteration import extra_guards
 from analyzer.rules.short_stores import (
     is_evaluated,
@@ -42,6 +43,7 @@ def severity_of(
             _ends_with_call(program, store, loops)
             or _is_of_one_step(program, store, loops)
             or _is_by_name(program, store, loops)
+            or _is_of_one_hook(store, loops)
         )
         is_offered = is_never_named(program, store.calls) or _is_switched(program, store, freed)
         return Severity.NOTE if is_vague or is_brief or is_offered else Severity.WARNING
@@ -53,6 +55,8 @@ def severity_of(
         return Severity.ERROR
     is_read = isinstance(carrier, Tensor) and not carrier.is_opaque
     is_over_data = is_over_data and any(_gives_batches(program, loop) for loop in loops)
+    if passes and all(map(is_assumed, passes)):
+        return Severity.NOTE  # a method that was not read, and may give words or numbers
     return Severity.WARNING if is_over_data and (is_read or is_evaluated(program, carrier)) else Severity.NOTE
 
 
@@ -99,6 +103,13 @@ def _is_of_one_step(program: Program, store: Store, loops: tuple[Loop, ...]) -> 
     around = store.loops[: len(store.loops) - len(loops)]
     is_counted = all(loop.kind in {"range", "while"} for loop in loops)
     return is_counted and any(program.within(Step, around)) and not any(program.within(Step, store.loops))
+
+
+def _is_of_one_hook(store: Store, loops: tuple[Loop, ...]) -> bool:
+    """Whether what is kept adds up the steps that a hook takes with one batch, and begins anew when the framework calls
+    it again: ``for _ in range(self.num_steps): …`` in ``training_step``."""
+    around = store.loops[: len(store.loops) - len(loops)]
+    return any(loop.kind == "framework" for loop in around) and all(loop.kind == "range" for loop in loops)
 
 
 def _gives_batches(program: Program, loop: Loop) -> bool:

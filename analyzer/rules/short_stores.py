@@ -164,7 +164,7 @@ def is_other_item(program: Program, store: Store, carrier: Tensor | Unknown) -> 
     """Whether what is kept is one of several things that code which was not read gave together, and not what runs
     backward: ``loss, count = self.criterion(output, y)``."""
     trace = carrier.trace
-    if not isinstance(carrier, Tensor) or trace is None or not (carrier.is_opaque or trace.gap):
+    if not isinstance(carrier, Tensor) or trace is None:
         return False
     site, value = store.site, words(program).node(Site(store.site.path, store.value_at))
     function = program.function_around(site)
@@ -178,7 +178,10 @@ def is_other_item(program: Program, store: Store, carrier: Tensor | Unknown) -> 
         return False
     nodes = _statements(program, site)
     counts = {name for name in names if pattern("counts").search(name)}
-    return bool(names & _unpacked(nodes, trace.site.at)) and not (names - counts) & _run_backward(nodes)
+    together = names & _unpacked(nodes, trace.site.at)
+    if together - counts and not (carrier.is_opaque or trace.gap):
+        return False
+    return bool(together) and not (names - counts) & _run_backward(nodes)
 
 
 def _given(call: ir.Call, params: list[str]) -> dict[str, ir.Expr]:
@@ -193,7 +196,9 @@ def _plain_names(value: ir.Expr) -> set[str]:
     callee = value.callee if isinstance(value, ir.Call) else None
     if isinstance(callee, ir.Attribute) and callee.attr in _NUMBERS:
         return set()
-    return {part.id for part in walk((value,), False) if isinstance(part, ir.Name)}
+    parts = tuple(walk((value,), False))
+    called = {part.callee.id for part in parts if isinstance(part, ir.Call) and isinstance(part.callee, ir.Name)}
+    return {part.id for part in parts if isinstance(part, ir.Name)} - called
 
 
 def _unpacked(nodes: tuple[object, ...], call: int) -> set[str]:
