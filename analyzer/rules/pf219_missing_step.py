@@ -14,6 +14,7 @@ from analyzer.findings import Severity
 from analyzer.fixes.edits import InsertAfter, InsertStatement
 from analyzer.rules.base import DraftFix, Report, Rule
 from analyzer.rules.iteration import between, nest_of
+from analyzer.rules.never_backward import never_differentiated
 from analyzer.rules.spoken_steps import is_told, never_stepped, never_updated, never_used, stepped_past, tell
 from analyzer.syntax import ir
 
@@ -27,7 +28,8 @@ class MissingStep(Rule):
     ## Why it matters
     Without ``optimizer.step()`` the parameters never move: the loss goes up and down with the data and nothing is
     learnt. Without ``scaler.update()`` the loss scale stays where it began, so overflows are skipped for ever. An
-    ``optimizer.step()`` in place of ``scaler.step(optimizer)`` applies gradients thousands of times too large.
+    ``optimizer.step()`` in place of ``scaler.step(optimizer)`` applies gradients thousands of times too large. A step
+    without a backward pass applies none at all.
 
     ## Example
     ```python
@@ -92,6 +94,19 @@ def _by_words(program: Program, report: Report) -> None:
             because=[start(site, "made here")],
             gaps=[Gap.CONVENTION],
             severity=Severity.NOTE,  # what it holds may be frozen for now
+        )
+    for clear, loss, step, name in never_differentiated(program):
+        report(
+            step,
+            f"The optimizer steps here, and nothing in this file {{does run}} `{name}` backward: there are no "
+            f"gradients, and nothing is learnt. Call `{name}.backward()` before the step.",
+            because=[
+                start(clear, "the gradients are reset here"),
+                start(loss, "the loss is computed here"),
+                start(step, "the step"),
+            ],
+            gaps=[Gap.CONVENTION],
+            severity=Severity.NOTE,  # names alone say what is a loss
         )
     tell(
         report,

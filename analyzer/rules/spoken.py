@@ -77,10 +77,15 @@ def _bodies(unit: ir.Unit) -> tuple[Spoken, ...]:
     found = []
     for function in (None, *of_type(unit, ir.FunctionDef)):
         body = unit.body if function is None else function.body
-        acts = tuple(_of_block(body, (), ()))
+        acts = tuple(acts_of(body))
         if any(act.kind == "backward" for act in acts):
             found.append(Spoken(unit.path, function, body, acts))
     return tuple(found)
+
+
+def acts_of(body: ir.Block) -> Iterator[Act]:
+    """The acts of a body, in order, whether anything in it runs backward or not."""
+    return _of_block(body, (), ())
 
 
 def _of_block(block: ir.Block, loops: tuple[int, ...], guards: tuple[tuple[int, bool], ...]) -> Iterator[Act]:
