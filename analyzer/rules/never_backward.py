@@ -13,9 +13,12 @@ from analyzer.syntax import ir
 from analyzer.syntax.scope import dotted, last_name, of_type, walk
 
 _STEPS = re.compile(rb"\.zero_grad\(")
-_COMPUTES = re.compile(rb"backward|closure|(?<!zero_)grad\(|\.grad\b|scale\(|\.step\(\w|amp\b|engine|jax", re.IGNORECASE)
+_COMPUTES = re.compile(
+    rb"backward|closure|(?<!zero_)grad\(|\.grad\b|scale\(|\.step\(\w|amp\b|engine|jax", re.IGNORECASE
+)
 """What may compute gradients in another way, or by another name."""
-_LOSS = re.compile(r"(?:^|_)(?:loss|cross_entropy|nll|mse|bce)", re.IGNORECASE)
+_LOSS = re.compile(r"(?:^|_)loss", re.IGNORECASE)
+_FUNCTIONAL = re.compile(r"(?:^|\.)(?:F|functional)\.\w*(?:loss|cross_entropy)")
 _READS = frozenset([
     "append", "print", "float", "isnan", "isfinite", "format", "update", "add_scalar", "log", "str", "set_postfix",
     "info", "write", "mean", "sum", "detach", "item",
@@ -52,8 +55,8 @@ def _loss_in(body: ir.Block, step: Act, clear: Act) -> tuple[str, int] | None:
     for node in parts:
         if not isinstance(node, ir.Assign) or not isinstance(node.value, ir.Call) or not node.at < step.at:
             continue
-        name, callee = dotted(node.targets[0]) or "", last_name(node.value.callee)
-        is_loss = pattern("a loss").search(callee) or _LOSS.search(callee)
+        name, callee = dotted(node.targets[0]) or "", node.value.callee
+        is_loss = pattern("a loss").search(last_name(callee)) or _FUNCTIONAL.search(dotted(callee) or "")
         if is_loss and _LOSS.search(name.rpartition(".")[2]) and not _is_handed_on(parts, name):
             return name, node.at
     return None
