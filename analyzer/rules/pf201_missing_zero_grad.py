@@ -245,12 +245,14 @@ def _may_be_reset(program: Program, step: Step, nest: tuple[Loop, ...]) -> bool:
 
 def _may_reset(program: Program, event: Escape, step: Step, has_optimizer: bool) -> bool:
     """Whether code that was not read may reset gradients. What saves a checkpoint, sets a learning rate, evaluates a
-    model or computes its loss does not: the first two are given the optimizer, and say so."""
+    model or computes its loss does not: the first two are given the optimizer, and say so. What runs once in several
+    steps is no reset of each."""
     callee = program.sources.callee(event.site)
     name = callee[1].rpartition(".")[2] if callee is not None else ""
     if has_optimizer:
         return not pattern("reads an optimizer").search(name)
     is_in_step = nest_key(event.loops)[: len(step.loops)] == nest_key(step.loops)
+    is_in_step = is_in_step and not any(guard.is_periodic for guard in set(event.guards) - set(step.guards))
     is_sparing = pattern("reads an optimizer").search(name) is not None
     return (event.is_for_effect and is_in_step and not is_sparing) or bool(pattern("resets gradients").search(name))
 
