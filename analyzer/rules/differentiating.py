@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from itertools import islice
 
 from analyzer.engine.events import Forward
 from analyzer.engine.program import Program
-from analyzer.engine.words import spelled
+from analyzer.engine.words import spelled, words
 from analyzer.syntax import ir
 from analyzer.syntax.remembered import remembered
 from analyzer.syntax.scope import dotted, last_name, of_type, walk
 
 _GRADIENTS = frozenset({"grad", "backward", "enable_grad", "requires_grad_", "jacobian", "hessian", "jacrev", "vjp"})
-_DIFFERENTIATES = re.compile(rb"autograd\.grad\(|enable_grad\(|\.backward\(|no_grad\(|inference_mode\(")
+_MINDS = re.compile(rb"autograd\.grad\(|enable_grad\(|\.backward\(|no_grad\(|inference_mode\(")
 _OFF = re.compile(r"no_grad|inference_mode")
 _MAX_FILES = 16
 
@@ -68,16 +69,24 @@ def may_differentiate(program: Program, forward: Forward) -> bool:
     obj = program.objects[forward.module] if forward.module is not None else None
     if obj is None or obj.cls is not None or obj.name or obj.born not in {"unseen", "argument"}:
         return False
-    others = islice(program.project.naming("forward", "", _DIFFERENTIATES), _MAX_FILES)
-    units = (program.unit(path) for path in others)
-    return any(_holds_differentiating(unit) for unit in units if unit is not None)
+    others = islice(program.project.naming("forward", "", _MINDS), _MAX_FILES)
+    units = [unit for path in others if (unit := program.unit(path)) is not None]
+    if any(_holds(unit, _is_differentiating_module) for unit in units):
+        return True
+    made = words(program).node(obj.trace.site)
+    call = made.value if isinstance(made, ir.Assign) else made
+    is_chosen = isinstance(call, ir.Call) and isinstance(call.callee, (ir.Subscript, ir.Call))  # ``METHODS[name](…)``
+    return (is_chosen or obj.born == "argument") and any(_holds(unit, _class_turns_off) for unit in units)
 
 
-@remembered(maxsize=64)
-def _holds_differentiating(unit: ir.Unit) -> bool:
-    """Whether a file has a network whose methods call ``torch.autograd.grad``, or turn gradients off."""
+def _is_differentiating_module(cls: ir.ClassDef) -> bool:
+    return any((dotted(base.value) or "").endswith("Module") for base in cls.bases) and _class_differentiates(cls)
+
+
+def _holds(unit: ir.Unit, does: Callable[[ir.ClassDef], bool]) -> bool:
+    """Whether a file has a network that does so."""
     return any(
-        _class_differentiates(cls) or _class_turns_off(cls)
+        does(cls)
         for cls in of_type(unit, ir.ClassDef)
         if cls.bases and any(isinstance(each, ir.FunctionDef) and each.name == "forward" for each in cls.body)
     )

@@ -40,6 +40,7 @@ _LEAVES_OUT = re.compile(
 )
 """What a function says that leaves filling out of a loss, or a file of which no function's text is known."""
 _IS_LABEL = re.compile(rb"-100\b")
+_SETS = re.compile(rb"\]\s*=\s*-100\b")
 """What a file says whose labels are told apart from filling before the loss."""
 
 
@@ -90,6 +91,8 @@ class PaddingInLoss(Rule):
     def check(self, program: Program, report: Report) -> None:
         """A loss over classes whose target was padded."""
         for event in program.of(PaddedLabels):
+            if _SETS.search(program.project.read(event.site.path) or b""):
+                continue  # ``labels[i, others] = -100``: which ones those are, an index says that was not followed
             report(
                 event.site,
                 "The labels {is} padded, and the loss that the model computes {does count} the padding: only -100 is "

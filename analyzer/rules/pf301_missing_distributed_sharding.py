@@ -17,10 +17,11 @@ from analyzer.engine.loading import (
 from analyzer.engine.program import Program
 from analyzer.engine.trace import Gap, Trace
 from analyzer.findings import Severity
+from analyzer.knowledge.words import pattern
 from analyzer.rules.base import Report, Rule
 from analyzer.rules.iteration import may_be_one_run
 from analyzer.rules.offered import is_offered
-from analyzer.rules.sharding import is_made_up, is_sequential, is_whole
+from analyzer.rules.sharding import is_made_up, is_sequential, is_whole, names_of
 
 _TAKES_LOADERS = {"Accelerate": "prepare", "Fabric": "setup_dataloaders"}
 
@@ -152,4 +153,5 @@ def _training(program: Program, known: Loading, made: LoaderMade) -> tuple[Trace
         if not all(is_whole(program, known, known.made[other]) for other in training.among):
             gaps.append(Gap.UNSEEN)
         return training.trace, gaps + ([training.gap] if training.gap else [])
-    return (made.trace, [*gaps, Gap.CONVENTION]) if shuffled else (None, [])
+    is_held_out = any(pattern("for validation").search(name) for name in names_of(program, made))
+    return (made.trace, [*gaps, Gap.CONVENTION]) if shuffled and not is_held_out else (None, [])

@@ -22,7 +22,7 @@ from analyzer.engine.trace import Site
 from analyzer.engine.values import Ref, Tensor, Value
 from analyzer.engine.words import spelled, words
 from analyzer.syntax import ir
-from analyzer.syntax.scope import assigned_names, target_names, walk
+from analyzer.syntax.scope import assigned_names, last_name, target_names, walk
 
 _WHOLE = tuple(
     f"torch.utils.data.{module}{name}"
@@ -31,6 +31,7 @@ _WHOLE = tuple(
 )
 
 _SEVERAL = re.compile(r"[Dd]istributed\w*Sampler")
+_PREPARES = frozenset({"prepare", "prepare_data_loader", "setup_dataloaders"})
 _PART = tuple(f"torch.utils.data.{module}SubsetRandomSampler" for module in ("", "sampler."))
 
 
@@ -44,9 +45,28 @@ def is_whole(program: Program, known: Loading, made: LoaderMade) -> bool:
         return False
     if dataset_kind(program, made.argument("dataset")) == "iterable":
         return False
-    if known.is_handed_over(made) or guarded_by_rank(program, made.guards):
+    if known.is_handed_over(made) or guarded_by_rank(program, made.guards) or _is_prepared(program, made):
         return False
     return not speaks_of_rank(program, made.argument("dataset")) and not named_by_rank(program, made)
+
+
+def names_of(program: Program, made: LoaderMade) -> set[str]:
+    """What the function that makes a loader calls it."""
+    function, unit = program.function_around(made.site), program.unit(made.site.path)
+    body = function.body if function is not None else unit.body if unit is not None else ()
+    assigned = (node for node in walk(body, False) if isinstance(node, ir.Assign))
+    mine = (node for node in assigned if node.value is not None and node.value.at == made.site.at)
+    return {name for node in mine for name in assigned_names(node)}
+
+
+def _is_prepared(program: Program, made: LoaderMade) -> bool:
+    """Whether the function that makes the loader gives it to what is called as Accelerate and Fabric are, whatever
+    object that is: ``model, opt, loader = accelerator.prepare(model, opt, loader)``."""
+    function, unit = program.function_around(made.site), program.unit(made.site.path)
+    body = function.body if function is not None else unit.body if unit is not None else ()
+    names, nodes = names_of(program, made), walk(body, False)
+    calls = (node for node in nodes if isinstance(node, ir.Call) and last_name(node.callee) in _PREPARES)
+    return any(isinstance(arg.value, ir.Name) and arg.value.id in names for call in calls for arg in call.args)
 
 
 def _is_offered_one(program: Program, made: LoaderMade) -> bool:
