@@ -22,7 +22,7 @@ from analyzer.rules.iteration import exclude
 from analyzer.rules.roles import Roles
 from analyzer.rules.siamese import pairs
 from analyzer.syntax import ir
-from analyzer.syntax.scope import last_name, walk
+from analyzer.syntax.scope import last_name, target_names, walk
 
 
 class MissingDetach(Rule):
@@ -253,6 +253,19 @@ def _judges(maker: Forward, through: list[Forward], applied: frozenset[ObjectId]
     return any(each.module == maker.module and updated & each.inputs for each in through)
 
 
+def _gives_indices(program: Program, forward: Forward) -> bool:
+    """Whether all that is kept of what a pass gives is called indices, which no gradient runs through: ``codes, _ =
+    self.tokenizer.encode(x)``."""
+    function = program.function_around(forward.site)
+    nodes = tuple(walk(function.body, False)) if function is not None else ()
+    made = [each for each in nodes if isinstance(each, ir.Assign) and each.value is not None]
+    targets = [target for each in made if each.value and each.value.at == forward.site.at for target in each.targets]
+    names = {name for target in targets for name in target_names(target)}
+    written = {id(part) for target in targets for part in walk((target,), False)}
+    read = {each.id for each in nodes if isinstance(each, ir.Name) and each.id in names and id(each) not in written}
+    return bool(read) and all(pattern("indices").search(name) for name in read)
+
+
 def _check_fixed(
     program: Program,
     report: Report,
@@ -275,6 +288,8 @@ def _check_fixed(
             is_asleep = forward.is_eval == "yes" and forward.mode is not None
             is_fixed = has_graph and ((is_asleep and not is_given) or forward.module in program.followers)
             if not is_fixed or forward.module in parts or forward.inputs or not program.has_parameters(forward):
+                continue
+            if _gives_indices(program, forward):
                 continue
             report(
                 forward.site,
